@@ -1,0 +1,3 @@
+import { becomeCli } from './cli.js';
+
+await becomeCli('up');

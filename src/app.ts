@@ -1,0 +1,118 @@
+import type { RequestListener } from 'node:http';
+import { commandTable } from './commands.js';
+import type { Config } from './config.js';
+import type { Connection } from './gateway/connection.js';
+import { ConnectionWorkers } from './gateway/connection-workers.js';
+import type { Ending, GatewayHooks } from './gateway/hooks.js';
+import { Router } from './gateway/router.js';
+import { Gateway } from './gateway/server.js';
+import { socketGone } from './lease/socket-gone.js';
+import { present } from './lib/assert.js';
+import { newId } from './lib/ids.js';
+import type { Service } from './lib/service.js';
+import { Namespaces } from './namespaces.js';
+import type { Log } from './ops/log.js';
+import { Store } from './redis/store.js';
+
+export interface AppOptions {
+  readonly config: Config;
+  readonly log: Log;
+  /** Answers HTTP requests that are no WebSocket; made from the app, which it reports on. */
+  readonly http: (app: App) => RequestListener;
+}
+
+/** The daemon: the one place where the parts are tied together, in the order in which they start. */
+export class App implements Service {
+  readonly name = 'signalbox';
+  /** Names this process in events: an event says which daemon caused it. */
+  readonly daemon = newId();
+  readonly config: Config;
+  readonly store: Store;
+  readonly gateway: Gateway;
+  readonly router: Router;
+  #namespaces: Namespaces | undefined;
+  readonly #log: Log;
+  #state: 'new' | 'running' | 'draining' | 'stopped' = 'new';
+
+  constructor({ config, log, http }: AppOptions) {
+    this.config = config;
+    this.#log = log;
+    this.store = new Store(config, log);
+    this.router = new Router({ config, log: (name) => this.#namespaces?.get(name)?.log });
+    this.gateway = new Gateway({ config, commands: commandTable, hooks: this.#hooks(), http: http(this) });
+  }
+
+  get draining(): boolean {
+    return this.#state === 'draining' || this.#state === 'stopped';
+  }
+
+  get namespaces(): Namespaces {
+    return present(this.#namespaces, 'the namespaces of a started daemon');
+  }
+
+  async start(): Promise<void> {
+    if (this.#state !== 'new') return;
+    this.#state = 'running';
+    await this.store.start();
+    this.#namespaces = new Namespaces(this.store.client, this.config, {
+      daemon: this.daemon,
+      config: this.config,
+      runner: this.store.runner,
+      openReader: () => this.store.open('reader'),
+      registry: this.gateway.registry,
+      onError: (what, error) => this.#fault(what, error),
+    });
+    await this.#namespaces.start();
+    await this.router.start();
+    await this.gateway.start();
+  }
+
+  /**
+   * Drains: nobody is given work any more, pushes that were not received go back refunded, sockets are sent away over
+   * the drain window. Sessions and what they hold live on in Redis and resume elsewhere. Redis, if it is ours, goes last.
+   */
+  async stop(): Promise<void> {
+    if (this.#state === 'stopped' || this.#state === 'draining') return;
+    const started = this.#namespaces;
+    this.#state = 'draining';
+    if (started) {
+      for (const served of started) served.pool.draining = true;
+      await this.gateway.drain(this.config.gateway.drainMs);
+    }
+    await this.gateway.stop();
+    await this.router.stop();
+    await started?.stop();
+    await this.store.stop();
+    this.#state = 'stopped';
+  }
+
+  #fault(what: string, error: unknown): void {
+    this.#log.warn({ err: error, what }, 'a background task failed; it is tried again');
+  }
+
+  #hooks(): GatewayHooks {
+    return {
+      heard: ({ session, namespaceName }) => {
+        if (session) this.namespaces.get(namespaceName)?.sessions.heard(session.id);
+      },
+      attached: ({ session, namespaceName }) => {
+        if (session) this.namespaces.get(namespaceName)?.sessions.attach(session);
+      },
+      detached: ({ namespaceName }, session) => this.#namespaces?.get(namespaceName)?.sessions.detach(session),
+      closed: (connection, how) => this.#closed(connection, how),
+      redisUp: () => this.store.up,
+      feedPort: (_, sink) => this.router.open(sink),
+      workersPort: (connection, sink) => {
+        const { pool } = present(this.namespaces.get(connection.namespaceName), 'the namespace of a session');
+        return new ConnectionWorkers(() => connection.session, pool, sink, this.config.gateway.lineBytes);
+      },
+      namespace: async (name, opens) => (opens ? await this.namespaces.open(name) : this.namespaces.peek(name)).parts(),
+    };
+  }
+
+  #closed({ session, namespaceName, closing }: Connection, how: Ending): void {
+    const served = session && this.#namespaces?.get(namespaceName);
+    if (!session || !served) return;
+    socketGone(served.namespace, session, how, closing).catch((error) => this.#fault('socket gone', error));
+  }
+}

@@ -1,0 +1,3 @@
+import { up } from './up.js';
+
+void up();

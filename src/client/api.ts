@@ -1,0 +1,18 @@
+import type { Commands } from '../commands.js';
+import type { Calls } from '../protocol/command.js';
+
+type All = Calls<Commands>;
+
+/**
+ * A typed call for every op of the registry, apart from those that are the client's own business: sessions, workers and
+ * subscriptions are restored after a cut, which takes one hand on them.
+ */
+export type Domains = {
+  readonly [Domain in Exclude<keyof All, 'session' | 'queue' | 'feed'>]: All[Domain];
+} & {
+  readonly queue: Omit<All['queue'], 'work' | 'credit'>;
+  readonly feed: Omit<All['feed'], 'subscribe' | 'unsubscribe'>;
+};
+
+/** The domains by name, for making their faces; a domain that is missing here does not compile. */
+export const domains = Object.keys({ lease: true, queue: true, feed: true } satisfies Record<keyof Domains, true>);

@@ -1,0 +1,62 @@
+import type { Budget } from './budget.js';
+import { Joiner } from './joiner.js';
+import type { Pressure } from './options.js';
+import type { Requests } from './requests.js';
+
+/** The verbs that are joined: enqueue by queue, publish, and the three that end an attempt. */
+export class Batches {
+  readonly complete: Joiner;
+  readonly fail: Joiner;
+  readonly release: Joiner;
+  readonly publish: Joiner;
+  private readonly enqueues = new Map<string, Joiner>();
+  private readonly make: (op: string, head: string, lane: 'control' | 'bulk', answered?: JoinerAnswered) => Joiner;
+  private readonly onPressure: (pressure: Pressure) => void;
+
+  constructor(requests: Requests, budget: Budget, timeoutMs: number, onPressure: (pressure: Pressure) => void) {
+    this.onPressure = onPressure;
+    this.make = (op, head, lane, answered) =>
+      new Joiner(
+        {
+          op,
+          head,
+          lane,
+          timeoutMs,
+          list: op === 'feed.publish' ? 'events' : 'tasks',
+          ...(answered ? { answered } : {}),
+        },
+        requests,
+        budget,
+      );
+    this.complete = this.make('queue.complete', '{"tasks":[', 'control');
+    this.fail = this.make('queue.fail', '{"tasks":[', 'control');
+    this.release = this.make('queue.release', '{"tasks":[', 'control');
+    this.publish = this.make('feed.publish', '{"events":[', 'bulk');
+  }
+
+  enqueue(queue: string): Joiner {
+    let joiner = this.enqueues.get(queue);
+    if (!joiner) {
+      joiner = this.make('queue.enqueue', `{"queue":${JSON.stringify(queue)},"tasks":[`, 'bulk', (ok) => {
+        const pressure = ok.pressure as Omit<Pressure, 'queue'> | undefined;
+        if (pressure && pressure.level > 0) this.onPressure({ queue, ...pressure });
+      });
+      this.enqueues.set(queue, joiner);
+    }
+    return joiner;
+  }
+
+  /** Everything of this turn becomes requests. Queues are forgotten: their names may be without end. */
+  flush(): void {
+    this.complete.flush();
+    this.fail.flush();
+    this.release.flush();
+    this.publish.flush();
+    if (this.enqueues.size === 0) return;
+    const joiners = [...this.enqueues.values()];
+    this.enqueues.clear();
+    for (const joiner of joiners) joiner.flush();
+  }
+}
+
+type JoinerAnswered = (ok: Record<string, unknown>) => void;

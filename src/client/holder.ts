@@ -1,0 +1,218 @@
+import type { WireError } from '../errors.js';
+import { elapsedMs, type Moment, now } from './clock.js';
+import { type EndReason, refusalOf } from './errors.js';
+import { batchMax } from './options.js';
+import type { Requests } from './requests.js';
+
+/** Something the session owns. */
+export interface Holding {
+  /** `task:<id>` and the like. */
+  readonly lease: string;
+  readonly fence: number;
+  /** Its own lease, renewed by lease.renew; undefined: it lives as long as the session. */
+  readonly leaseMs: number | undefined;
+  /** It is no longer surely ours; the holder has forgotten it already. */
+  over(reason: EndReason): void;
+}
+
+interface Held {
+  readonly holding: Holding;
+  /** Send time of the last request whose answer proved it ours. For what hangs on the session: the session's. */
+  provenAt: Moment;
+  renewedAt: Moment;
+  /** Waits for a proof before the work may begin. */
+  begin: (() => void) | undefined;
+}
+
+/**
+ * The holder's rule. The daemon promises to give nothing away earlier than `validMs` after it last heard us, and only
+ * an answer proves that it did, counted from when the question was sent. So we ask every sixth of the shortest
+ * `validMs`, and what could not be proved for `validMs` minus a margin is over, whatever the socket looks like. After a
+ * freeze timers are late: `check` is called before every line that comes or goes, and by `signal.aborted`.
+ */
+export class Holder {
+  private readonly held = new Map<string, Held>();
+  private readonly own = new Map<string, Held>();
+  private readonly requests: Requests;
+  private provenAt: Moment = now();
+  private pingedAt: Moment = now();
+  private ttlMs = 0;
+  private online = false;
+  private timer: NodeJS.Timeout | undefined;
+  private wakeAt = Number.POSITIVE_INFINITY;
+  /** Nothing ends before both: the fast path of `check`. */
+  private endMono = Number.POSITIVE_INFINITY;
+  private endWall = Number.POSITIVE_INFINITY;
+  /** True while work may be pushed to us: then the proof is kept fresh, so that it can begin at once. */
+  expecting = false;
+
+  constructor(requests: Requests) {
+    this.requests = requests;
+  }
+
+  /** The socket must be read: answers prove, and work may come. */
+  get isNeeded(): boolean {
+    return this.expecting || this.held.size + this.own.size > 0;
+  }
+
+  /** session.open was answered. It renews the session, not the leases of their own: those are renewed right away. */
+  opened(ttlMs: number, sentAt: Moment): void {
+    this.ttlMs = ttlMs;
+    this.online = true;
+    this.pingedAt = sentAt;
+    this.proven(sentAt);
+    this.renewAll([...this.own.values()]);
+    this.wake();
+  }
+
+  offline(): void {
+    this.online = false;
+  }
+
+  /**
+   * Takes charge of `holding`; `begin` is called at once if the session was proved lately. If not (we were frozen, or
+   * idle on a dead link), the push may be older than it looks, and the work begins only with the next proof.
+   */
+  hold(holding: Holding, begin: () => void): void {
+    const { leaseMs } = holding;
+    const held: Held = { holding, provenAt: this.provenAt, renewedAt: this.provenAt, begin: undefined };
+    const isFresh = elapsedMs(this.provenAt) < (leaseMs ?? this.ttlMs) / 2;
+    if (!isFresh) {
+      held.provenAt = now();
+      held.begin = begin;
+    }
+    (leaseMs === undefined ? this.held : this.own).set(holding.lease, held);
+    this.limit(held.provenAt, leaseMs ?? this.ttlMs);
+    if (isFresh) begin();
+    else if (leaseMs === undefined) this.ping();
+    else this.renew([held]);
+    this.wakeBefore(leaseMs === undefined ? this.ttlMs / 6 - elapsedMs(this.pingedAt) : leaseMs / 6);
+  }
+
+  drop(holding: Holding): void {
+    const { held } = this;
+    const map = holding.leaseMs === undefined ? held : this.own;
+    if (map.get(holding.lease)?.holding === holding) map.delete(holding.lease);
+  }
+
+  /** Ends what is no longer surely ours. */
+  check(): void {
+    if (performance.now() < this.endMono && Date.now() < this.endWall) return;
+    const ended: Held[] = [];
+    for (const map of [this.held, this.own]) {
+      for (const [lease, held] of map) {
+        if (elapsedMs(this.provenFor(held)) < surelyMs(held.holding.leaseMs ?? this.ttlMs)) continue;
+        map.delete(lease);
+        ended.push(held);
+      }
+    }
+    this.measure();
+    for (const { holding } of ended) holding.over('cannotRenew');
+  }
+
+  stop(): void {
+    clearTimeout(this.timer);
+    this.held.clear();
+    this.own.clear();
+    this.expecting = false;
+  }
+
+  /** Looks at everything that may be due now, and sleeps until the next. */
+  wake(): void {
+    clearTimeout(this.timer);
+    this.check();
+    this.wakeAt = Number.POSITIVE_INFINITY;
+    if (this.online) this.ask();
+    this.wakeBefore(this.endMono - performance.now() + 1);
+  }
+
+  /** Asks for the proofs that are due, and sleeps until the next one is. */
+  private ask(): void {
+    const everyMs = this.held.size > 0 ? this.ttlMs / 6 : this.expecting ? this.ttlMs / 3 : Number.POSITIVE_INFINITY;
+    if (elapsedMs(this.pingedAt) >= everyMs) this.ping();
+    this.renewAll([...this.own.values()].filter((held) => elapsedMs(held.renewedAt) >= held.holding.leaseMs! / 6));
+    this.wakeBefore(everyMs - elapsedMs(this.pingedAt));
+    for (const held of this.own.values()) this.wakeBefore(held.holding.leaseMs! / 6 - elapsedMs(held.renewedAt));
+  }
+
+  private wakeBefore(afterMs: number): void {
+    const at = performance.now() + Math.max(afterMs, 1);
+    if (at >= this.wakeAt || !Number.isFinite(at)) return;
+    this.wakeAt = at;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.wake(), Math.max(afterMs, 1));
+    this.timer.unref();
+  }
+
+  private ping(): void {
+    this.pingedAt = now();
+    if (!this.online) return;
+    this.requests.send('ping', '{}', { lane: 'direct', repeat: false, timeoutMs: this.ttlMs }, (error, _ok, sentAt) => {
+      if (!error) this.proven(sentAt);
+    });
+  }
+
+  private proven(sentAt: Moment): void {
+    if (sentAt.mono > this.provenAt.mono) this.provenAt = sentAt;
+    this.measure();
+    for (const held of this.held.values()) beginNow(held);
+  }
+
+  private renewAll(all: Held[]): void {
+    for (let i = 0; i < all.length; i += batchMax) this.renew(all.slice(i, i + batchMax));
+  }
+
+  private renew(all: Held[]): void {
+    for (const held of all) held.renewedAt = now();
+    if (!this.online) return;
+    const leases = all.map(({ holding: { lease, fence } }) => ({ lease, fence }));
+    const traits = { lane: 'direct', repeat: false, timeoutMs: this.ttlMs } as const;
+    this.requests.send('lease.renew', JSON.stringify({ leases }), traits, (error, ok, sentAt) => {
+      const answers = (ok.leases ?? []) as { error?: WireError }[];
+      if (error) return;
+      for (const [i, held] of all.entries()) this.renewed(held, answers[i]?.error, sentAt);
+    });
+  }
+
+  private renewed(held: Held, error: WireError | undefined, sentAt: Moment): void {
+    const { holding } = held;
+    if (this.own.get(holding.lease) !== held) return;
+    if (!error) {
+      held.provenAt = sentAt;
+      this.measure();
+      beginNow(held);
+      return;
+    }
+    const { code } = refusalOf(error);
+    if (code !== 'STALE_FENCE' && code !== 'NOT_FOUND') return;
+    this.own.delete(holding.lease);
+    holding.over('leaseLapsed');
+  }
+
+  private provenFor(held: Held): Moment {
+    // A push whose proof is awaited counts from when it came: the session's proof is old, that is why it waits.
+    return held.holding.leaseMs === undefined && !held.begin ? this.provenAt : held.provenAt;
+  }
+
+  private limit(provenAt: Moment, validMs: number): void {
+    this.endMono = Math.min(this.endMono, provenAt.mono + surelyMs(validMs));
+    this.endWall = Math.min(this.endWall, provenAt.wall + surelyMs(validMs));
+  }
+
+  private measure(): void {
+    this.endMono = Number.POSITIVE_INFINITY;
+    this.endWall = Number.POSITIVE_INFINITY;
+    for (const map of [this.held, this.own]) {
+      for (const held of map.values()) this.limit(this.provenFor(held), held.holding.leaseMs ?? this.ttlMs);
+    }
+  }
+}
+
+/** How long after its proof a holding is surely ours: our clock may run slow, and stopping takes a moment. */
+export const surelyMs = (validMs: number): number => validMs - Math.max(50, validMs * 0.02);
+
+function beginNow(held: Held): void {
+  const { begin } = held;
+  held.begin = undefined;
+  begin?.();
+}

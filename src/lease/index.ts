@@ -1,0 +1,3 @@
+export { list } from './list.js';
+export { renew } from './renew.js';
+export { revoke } from './revoke.js';

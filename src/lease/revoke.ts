@@ -1,0 +1,24 @@
+import { z } from 'zod';
+import { defineCommand } from '../protocol/command.js';
+import { Reason } from '../protocol/primitives.js';
+import { lua } from '../redis/script.js';
+import { LeaseId, noSuchLease, splitLease } from './model.js';
+import { endSession } from './session-close.js';
+
+const taskScript = lua(import.meta.url, './revoke-task.lua', ['id', 'reason']);
+
+export const revoke = defineCommand({
+  name: 'lease.revoke',
+  about: 'Take a holding from its holder, or end a session, by the word of an operator.',
+  allowed: 'session',
+  params: z.strictObject({ lease: LeaseId, reason: Reason }),
+  result: z.object({}),
+  fails: ['NOT_FOUND', 'FORBIDDEN'],
+  run: async ({ lease, reason }, { namespace }) => {
+    const { kind, id } = splitLease(lease);
+    if (kind === 'task') await namespace.call(taskScript, [id, JSON.stringify(reason)]);
+    else if (kind !== 'session' || (await endSession(namespace, { id }, 'revoked')) === undefined)
+      throw noSuchLease(lease);
+    return {};
+  },
+});

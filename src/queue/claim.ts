@@ -1,0 +1,37 @@
+import { z } from 'zod';
+import type { SessionRef } from '../context.js';
+import { defineCommand } from '../protocol/command.js';
+import { RevocableRaw } from '../protocol/frame.js';
+import { Ms, MsOrZero, Queue } from '../protocol/primitives.js';
+import type { QueueJoins } from './joins.js';
+import { WorkTask } from './model.js';
+import type { ClaimedTask } from './port.js';
+import { Kinds } from './work.js';
+
+export const claim = defineCommand({
+  name: 'queue.claim',
+  about: 'Take up to `count` tasks in the reply, waiting up to waitMs for the first.',
+  allowed: 'session',
+  params: z.strictObject({
+    queue: Queue,
+    count: z.int().min(1).max(100).default(1),
+    kinds: Kinds.optional(),
+    waitMs: MsOrZero.default(0),
+    leaseMs: Ms.optional(),
+  }),
+  result: z.object({ tasks: z.array(WorkTask) }),
+  fails: [],
+  run: async ({ queue, count, kinds, waitMs, leaseMs }, { connection, queues, session }) => {
+    const tasks = await connection.workers.claim({ queue, kinds, leaseMs, count, waitMs });
+    // A reply that was not written is refunded; one that was written is not.
+    const unwritten = (): void => giveBackUnwritten(tasks, session, queues);
+    return new RevocableRaw(`{"tasks":[${tasks.map((task) => task.line).join(',')}]}`, unwritten);
+  },
+});
+
+function giveBackUnwritten(tasks: readonly ClaimedTask[], { id, binding }: SessionRef, queues: QueueJoins): void {
+  if (tasks.length === 0) return;
+  const rest = { session: id, binding, reason: 'undelivered' as const, afterMs: undefined, saved: '' };
+  // If Redis is away the grace of the session gives them back.
+  queues.release(tasks.map(({ task, fence }) => ({ ...rest, task, fence }))).catch(() => undefined);
+}

@@ -1,0 +1,9 @@
+-- One field list, so that fields left out stay as they are. Args: queue; then field, value pairs. Answers the whole.
+-- @include task
+local key = P .. 'queue:' .. queue
+if ARGV[batchAt] then call('HSET', key, unpack(ARGV, batchAt)) end
+call('HSET', key, 'configured', 1)
+call('ZADD', P .. 'queues', 0, queue)
+local reply = call('HMGET', key, 'maxAttempts', 'backoff', 'timeoutMs', 'leaseMs', 'keyWindowMs', 'keep', 'maxDepth', 'admission')
+emit('queue.configured', name(queue), '{"queue":' .. name(queue) .. '}')
+return turn.close(reply)

@@ -1,0 +1,63 @@
+import { z } from 'zod';
+import { Refusal } from '../errors.js';
+import { defineCommand } from '../protocol/command.js';
+import { Ms, MsOrZero, Queue } from '../protocol/primitives.js';
+import { lua } from '../redis/script.js';
+import { Backoff, backoffText, MaxAttempts, parseBackoff } from './model.js';
+
+const script = lua(import.meta.url, './configure.lua', ['queue']);
+
+const Count = z.int().min(0).max(1_000_000_000);
+const Kept = z.strictObject({ ageMs: MsOrZero, count: Count });
+const settings = {
+  maxAttempts: MaxAttempts.optional(),
+  backoff: Backoff.optional(),
+  timeoutMs: Ms.optional(),
+  leaseMs: Ms.optional(),
+  keyWindowMs: MsOrZero.optional(),
+  keep: z.strictObject({ completed: Kept, dead: Kept }).optional(),
+  maxDepth: z.int().min(1).max(1_000_000_000).optional(),
+};
+
+/** Order of the script's reply. */
+type Stored = [string | null, string | null, string | null, string | null, string | null, string | null, string | null];
+
+export const configure = defineCommand({
+  name: 'queue.configure',
+  about: 'Set what holds for a queue; fields left out stay as they are.',
+  allowed: 'session',
+  params: z.strictObject({ queue: Queue, ...settings }),
+  result: z.object({ queue: Queue, ...settings }),
+  fails: ['INVALID'],
+  run: async (params, { namespace, config }) => {
+    const { queue, backoff, keep } = params;
+    if (backoff && backoff.capMs < backoff.baseMs) {
+      throw new Refusal('INVALID', `backoff.capMs (${backoff.capMs}) is below backoff.baseMs (${backoff.baseMs})`);
+    }
+    const pairs: (string | number)[] = [];
+    for (const name of ['maxAttempts', 'timeoutMs', 'leaseMs', 'keyWindowMs', 'maxDepth'] as const) {
+      if (params[name] !== undefined) pairs.push(name, params[name]);
+    }
+    if (backoff) pairs.push('backoff', backoffText(backoff));
+    if (keep)
+      pairs.push('keep', [keep.completed.ageMs, keep.completed.count, keep.dead.ageMs, keep.dead.count].join(','));
+    const [attempts, text, timeoutMs, leaseMs, window, kept, maxDepth] = await namespace.call<Stored>(script, [
+      queue,
+      ...pairs,
+    ]);
+    const { completedAgeMs, completedCount, deadAgeMs, deadCount } = config.queue;
+    const [ageMs, count, deadMs, deads] = kept
+      ? kept.split(',').map(Number)
+      : [completedAgeMs, completedCount, deadAgeMs, deadCount];
+    return {
+      queue,
+      maxAttempts: Number(attempts ?? 3),
+      backoff: parseBackoff(text ?? 'exponential,1000,60000,full'),
+      ...(timeoutMs ? { timeoutMs: Number(timeoutMs) } : {}),
+      ...(leaseMs ? { leaseMs: Number(leaseMs) } : {}),
+      keyWindowMs: Number(window ?? 3_600_000),
+      keep: { completed: { ageMs: ageMs!, count: count! }, dead: { ageMs: deadMs!, count: deads! } },
+      ...(maxDepth ? { maxDepth: Number(maxDepth) } : {}),
+    };
+  },
+});

@@ -1,0 +1,42 @@
+import { z } from 'zod';
+import { batchTexts, itemError, itemRefusal } from '../protocol/batch.js';
+import { defineCommand } from '../protocol/command.js';
+import { Queue } from '../protocol/primitives.js';
+import { Raw } from '../protocol/raw-json.js';
+import { type PutItem, putItem } from './items.js';
+import type { PutResult } from './joins.js';
+import { ItemError, NewTask, Pressure, State } from './model.js';
+
+export const Enqueued = z.object({ task: z.string(), state: State, deduplicated: z.boolean().optional() });
+
+export const enqueue = defineCommand({
+  name: 'queue.enqueue',
+  about: 'Put tasks into a queue. The same task id or key with the same payload answers the task that is there.',
+  allowed: 'session',
+  params: z.strictObject({ queue: Queue, tasks: z.array(NewTask).min(1).max(1000) }),
+  result: z.object({ tasks: z.array(z.union([Enqueued, ItemError])), pressure: Pressure }),
+  fails: ['OVERLOADED', 'TOO_LARGE', 'INVALID', 'CONFLICT', 'KEY_CONFLICT', 'LIMIT'],
+  run: async ({ queue, tasks }, { queues, session, config }) => {
+    let full = false;
+    const texts = await batchTexts(
+      tasks,
+      (task) => putItem(queue, task, session.tenant, config.queue),
+      (items) => queues.enqueue(items),
+      (result, item) => {
+        full ||= result.full;
+        return enqueuedText(item, result);
+      },
+    );
+    return new Raw(`{"tasks":[${texts.join(',')}],"pressure":{"level":${full ? 3 : 0}}}`);
+  },
+});
+
+/** The reply of one item, as JSON text: this is the hottest reply there is. */
+export function enqueuedText(item: PutItem, { text }: PutResult): string {
+  if (text.startsWith('!')) return JSON.stringify(itemError(itemRefusal(text)));
+  if (text.startsWith('=')) {
+    const space = text.indexOf(' ');
+    return `{"task":${JSON.stringify(text.slice(space + 1))},"state":"${text.slice(1, space)}","deduplicated":true}`;
+  }
+  return `{"task":${JSON.stringify(item.task)},"state":"${text}"}`;
+}

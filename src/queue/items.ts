@@ -1,0 +1,87 @@
+import { Refusal } from '../errors.js';
+import { newId } from '../lib/ids.js';
+import { utf8Bytes } from '../protocol/primitives.js';
+import { backoffText, type NewTask } from './model.js';
+
+/** A new task as redis/lua/put.lua reads it. */
+export interface PutItem {
+  readonly task: string;
+  readonly queue: string;
+  readonly kind: string;
+  readonly tenant: string;
+  readonly priority: number;
+  readonly tail: string;
+  readonly options: string;
+}
+
+export interface Sizes {
+  readonly payloadBytes: number;
+  readonly progressBytes: number;
+}
+
+/**
+ * What may be enqueued can always be delivered: a `tasks` line with one task must fit into a line, so payload and
+ * metadata have bounds far below it.
+ */
+function tooLarge(name: string, bytes: number, max: number): Refusal {
+  return new Refusal('TOO_LARGE', `${name} has ${bytes} bytes, at most ${max} are taken`, { details: { bytes, max } });
+}
+
+export function checkBytes(name: string, text: string | undefined, max: number): void {
+  // Every UTF-16 unit is at most three bytes: most texts are small enough to know without counting.
+  if (text === undefined || text.length * 3 <= max) return;
+  const bytes = utf8Bytes(text);
+  if (bytes > max) throw tooLarge(name, bytes, max);
+}
+
+/** Refuses what the schema lets through and the sizes or the fields together do not allow. */
+export function putItem(queue: string, task: NewTask, tenant: string, sizes: Sizes): PutItem {
+  checkBytes('payload', task.payload, sizes.payloadBytes);
+  checkBytes('metadata', task.metadata, sizes.progressBytes);
+  if (task.delayMs !== undefined && task.runAt !== undefined) {
+    throw new Refusal('INVALID', 'delayMs and runAt say the same thing in two ways; give one of them');
+  }
+  const members =
+    (task.kind === undefined ? '' : `"kind":${JSON.stringify(task.kind)},`) +
+    (task.metadata === undefined ? '' : `"metadata":${task.metadata},`) +
+    (task.traceparent === undefined ? '' : `"traceparent":"${task.traceparent}",`) +
+    `"payload":${task.payload}`;
+  const key = task.key ?? '';
+  const backoff = task.backoff ? backoffText(task.backoff) : '';
+  const tail = `${task.maxAttempts ?? ''}\0${task.timeoutMs ?? ''}\0${task.leaseMs ?? ''}\0${backoff}\0${key}\0${utf8Bytes(task.payload)}\0${members}`;
+  return {
+    task: task.task ?? newId(),
+    queue,
+    kind: task.kind ?? '',
+    tenant: task.tenant ?? tenant,
+    priority: task.priority,
+    tail,
+    options: optionsOf(task, key),
+  };
+}
+
+function optionsOf(task: NewTask, key: string): string {
+  const { delayMs, runAt, startByMs, deadlineMs } = task;
+  if (delayMs === undefined && runAt === undefined && startByMs === undefined && deadlineMs === undefined && key === '')
+    return '';
+  const runAtMs = runAt === undefined ? '' : Date.parse(runAt);
+  return `${delayMs || ''},${runAtMs},${startByMs ?? ''},${deadlineMs ?? ''},${key}`;
+}
+
+/** Script arguments of redis/lua/put.lua: tasks that share queue, kind, tenant and priority name them once. */
+export function putArgs(items: readonly PutItem[]): (string | number)[] {
+  const groups = new Map<string, number>();
+  const head: (string | number)[] = [];
+  const rows: (string | number)[] = [];
+  for (const item of items) {
+    const name = `${item.queue}\0${item.kind}\0${item.tenant}\0${item.priority}`;
+    let group = groups.get(name);
+    if (group === undefined) {
+      group = groups.size + 1;
+      groups.set(name, group);
+      head.push(item.queue, item.kind, item.tenant, item.priority);
+    }
+    rows.push(group, item.task, item.tail, item.options);
+  }
+  return [groups.size, ...head, items.length, ...rows];
+}

@@ -1,0 +1,197 @@
+import { Refusal } from '../errors.js';
+import { Joiner } from '../lib/joiner.js';
+import type { Namespace } from '../redis/namespace.js';
+import { lua } from '../redis/script.js';
+import { type PutItem, putArgs } from './items.js';
+import type { ClaimRow, Dispatcher, Fresh } from './port.js';
+
+const enqueueScript = lua(import.meta.url, './enqueue.lua', ['kindsMax']);
+const completeScript = lua(import.meta.url, './complete.lua');
+const failScript = lua(import.meta.url, './fail.lua');
+const releaseScript = lua(import.meta.url, './release.lua', ['refundsMax']);
+const bothScript = lua(import.meta.url, './complete-and-enqueue.lua', ['kindsMax']);
+const claimScript = lua(import.meta.url, './claim.lua');
+
+/** Who speaks: the session and the binding of the socket it came in on. */
+export interface Speaker {
+  readonly session: string;
+  readonly binding: number;
+}
+
+export interface Completion extends Speaker {
+  readonly task: string;
+  readonly fence: number;
+  readonly result: string;
+}
+
+export interface Failure extends Speaker {
+  readonly task: string;
+  readonly fence: number;
+  readonly error: string;
+  readonly cut: string;
+  readonly retry: boolean;
+  readonly afterMs: number | undefined;
+}
+
+export interface Release extends Speaker {
+  readonly task: string;
+  readonly fence: number;
+  readonly reason: 'released' | 'undelivered' | 'drained';
+  readonly afterMs: number | undefined;
+  readonly saved: string;
+}
+
+export interface PutResult {
+  /** `ready`, `scheduled`, `=<state> <task>` for a deduplicated one, `!CODE {json}` for a refused one. */
+  readonly text: string;
+  /** True if the queue is at its depth now. */
+  readonly full: boolean;
+}
+
+const overflow = (): Error => new Refusal('UNAVAILABLE', 'too many requests wait for Redis', { afterMs: 200 });
+
+/** At most 200 items a script (they stay short), two scripts on their way, 50,000 items waiting in this process. */
+const bounds = { itemsMax: 200, callsMax: 2, waitingMax: 50_000, overflow };
+
+/**
+ * The queue commands of all connections of a namespace, joined by turn of the event loop into one script each, together
+ * with what the idle workers of this daemon want.
+ */
+export class QueueJoins {
+  readonly #namespace: Namespace;
+  readonly #dispatcher: Dispatcher;
+  readonly #kindsMax: number;
+  readonly #refundsMax: number;
+  readonly #enqueues: Joiner<PutItem, PutResult>;
+  readonly #completions: Joiner<Completion, string>;
+  readonly #failures: Joiner<Failure, string>;
+  readonly #releases: Joiner<Release, string>;
+
+  constructor(namespace: Namespace, dispatcher: Dispatcher, settings: { kindsMax: number; refundsMax: number }) {
+    this.#namespace = namespace;
+    this.#dispatcher = dispatcher;
+    this.#kindsMax = settings.kindsMax;
+    this.#refundsMax = settings.refundsMax;
+    this.#enqueues = new Joiner((items) => this.#put(items), bounds);
+    this.#completions = new Joiner((items) => this.#complete(items), bounds);
+    this.#failures = new Joiner((items) => this.#fail(items), bounds);
+    this.#releases = new Joiner((items) => this.#release(items), bounds);
+  }
+
+  enqueue(items: readonly PutItem[]): Promise<PutResult[]> {
+    return this.#enqueues.add(items);
+  }
+
+  complete(items: readonly Completion[]): Promise<string[]> {
+    return this.#freeing(items, () => this.#completions.add(items));
+  }
+
+  fail(items: readonly Failure[]): Promise<string[]> {
+    return this.#freeing(items, () => this.#failures.add(items));
+  }
+
+  release(items: readonly Release[]): Promise<string[]> {
+    return this.#freeing(items, () => this.#releases.add(items));
+  }
+
+  /** Completions and new tasks in one step of their own: if one item is refused nothing is done. */
+  completeAndEnqueue(
+    items: readonly Completion[],
+    puts: readonly PutItem[],
+  ): Promise<{ completions: string[]; puts: PutResult[] }> {
+    return this.#freeing(items, async () => {
+      const args = [this.#kindsMax, ...completionArgs(items), ...putArgs(puts)];
+      type Reply = [string[], string[], ClaimRow[], string[]];
+      const [completions, results, , full] = await this.#asking<Reply>(bothScript, args, 2, freshOf(puts));
+      return { completions, puts: withPressure(puts, results, full) };
+    });
+  }
+
+  /** Serves idle workers and waiting claims once. */
+  async claim(): Promise<void> {
+    await this.#asking<[ClaimRow[]]>(claimScript, [], 0);
+  }
+
+  /** A finished task frees its worker's credit in the very script that finishes it; if that fails the credit is taken again. */
+  async #freeing<T>(
+    items: readonly { session: string; task: string; fence: number }[],
+    run: () => Promise<T>,
+  ): Promise<T> {
+    const undo = items.map((item) => this.#dispatcher.finished(item.session, item.task, item.fence));
+    try {
+      return await run();
+    } catch (error) {
+      for (const back of undo) back();
+      throw error;
+    }
+  }
+
+  async #asking<Reply extends unknown[]>(
+    script: Parameters<Namespace['call']>[0],
+    args: readonly (string | number)[],
+    rowsAt: number,
+    fresh?: ReadonlyMap<string, Fresh>,
+  ): Promise<Reply> {
+    const asked = this.#dispatcher.ask(fresh);
+    try {
+      const reply = await this.#namespace.call<Reply>(script, [...args, ...asked.args]);
+      asked.settle(reply[rowsAt] as ClaimRow[]);
+      return reply;
+    } catch (error) {
+      asked.fail();
+      throw error;
+    }
+  }
+
+  async #put(items: readonly PutItem[]): Promise<PutResult[]> {
+    type Reply = [string[], ClaimRow[], string[]];
+    const args = [this.#kindsMax, ...putArgs(items)];
+    const [results, , full] = await this.#asking<Reply>(enqueueScript, args, 1, freshOf(items));
+    return withPressure(items, results, full);
+  }
+
+  async #complete(items: readonly Completion[]): Promise<string[]> {
+    return (await this.#asking<[string[], ClaimRow[]]>(completeScript, completionArgs(items), 1))[0];
+  }
+
+  async #fail(items: readonly Failure[]): Promise<string[]> {
+    const args: (string | number)[] = [items.length];
+    for (const item of items) {
+      args.push(item.task, item.fence, item.session, item.binding, item.error, item.cut);
+      args.push(item.retry ? 1 : 0, item.afterMs ?? '', Math.random());
+    }
+    return (await this.#asking<[string[], ClaimRow[]]>(failScript, args, 1))[0];
+  }
+
+  async #release(items: readonly Release[]): Promise<string[]> {
+    const args: (string | number)[] = [this.#refundsMax, items.length];
+    for (const item of items) {
+      args.push(item.task, item.fence, item.session, item.binding, item.reason, item.afterMs ?? '', item.saved);
+    }
+    return (await this.#asking<[string[], ClaimRow[]]>(releaseScript, args, 1))[0];
+  }
+}
+
+function freshOf(items: readonly PutItem[]): Map<string, Fresh> {
+  const queues = new Map<string, Fresh>();
+  for (const { queue, kind } of items) {
+    const fresh = queues.get(queue);
+    if (!fresh) queues.set(queue, { tasks: 1, kinds: new Set([kind]) });
+    else {
+      fresh.tasks++;
+      fresh.kinds.add(kind);
+    }
+  }
+  return queues;
+}
+
+function completionArgs(items: readonly Completion[]): (string | number)[] {
+  const args: (string | number)[] = [items.length];
+  for (const item of items) args.push(item.task, item.fence, item.session, item.binding, item.result);
+  return args;
+}
+
+function withPressure(items: readonly PutItem[], results: readonly string[], full: readonly string[]): PutResult[] {
+  const crowded = new Set(full);
+  return results.map((text, i) => ({ text, full: crowded.has(items[i]!.queue) }));
+}

@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import { Refusal } from '../errors.js';
+import { itemError, itemRefusal } from '../protocol/batch.js';
+import { defineCommand } from '../protocol/command.js';
+import { Cursor, Kind, Queue, TaskId, Tenant } from '../protocol/primitives.js';
+import type { Namespace } from '../redis/namespace.js';
+import { lua, type Script } from '../redis/script.js';
+import { any, nextCursor, readCursor, setsOf } from './list.js';
+import { ItemError, State } from './model.js';
+
+const script = lua(import.meta.url, './purge.lua', ['queue', 'set', 'kind', 'tenant', 'cursor']);
+
+/** Params and result that purge and redrive share: either the tasks by id, or a page by state and filter. */
+export const BulkParams = z.strictObject({
+  queue: Queue,
+  state: State.optional(),
+  tasks: z.array(TaskId).min(1).max(1000).optional(),
+  filter: z.strictObject({ kind: Kind.optional(), tenant: Tenant.optional() }).optional(),
+  cursor: Cursor.optional(),
+});
+export const BulkResult = z.object({
+  count: z.int(),
+  cursor: z.string().optional(),
+  tasks: z.array(z.union([z.object({ state: State }), ItemError])).optional(),
+});
+type Params = z.output<typeof BulkParams>;
+type Reply = [number, string, string[]];
+
+/** Runs a bulk script over ids in pieces of 200, or over one page of the sets. */
+export async function runBulk(
+  bulk: Script,
+  params: Params,
+  sets: readonly string[],
+  set: string,
+  namespace: Namespace,
+) {
+  const { queue, tasks, filter, cursor } = params;
+  if (tasks && (filter || cursor)) throw new Refusal('INVALID', 'name tasks, or give a filter; not both');
+  const names = [filter?.kind ?? any, filter?.tenant ?? any];
+  if (!tasks) {
+    const place = readCursor(cursor, sets);
+    const [count, at] = await namespace.call<Reply>(bulk, [queue, place.set, ...names, place.at]);
+    const next = nextCursor(sets, place.set, at);
+    return { count, ...(next === undefined ? {} : { cursor: next }) };
+  }
+  let count = 0;
+  const results: z.input<typeof BulkResult>['tasks'] = [];
+  for (let i = 0; i < tasks.length; i += 200) {
+    const [done, , texts] = await namespace.call<Reply>(bulk, [queue, set, ...names, '', ...tasks.slice(i, i + 200)]);
+    count += done;
+    for (const text of texts)
+      results.push(text.startsWith('!') ? itemError(itemRefusal(text)) : { state: text as State });
+  }
+  return { count, tasks: results };
+}
+
+export const purge = defineCommand({
+  name: 'queue.purge',
+  about: 'Remove tasks by id, or a page by state and filter; go on with the cursor. Running tasks are never removed.',
+  allowed: 'session',
+  params: BulkParams,
+  result: BulkResult,
+  fails: ['CONFLICT', 'NOT_FOUND', 'INVALID', 'BAD_REQUEST'],
+  run: (params, { namespace }) => {
+    if (params.state === 'active') throw new Refusal('INVALID', 'running tasks are not removed; cancel them');
+    const sets = params.state ? setsOf(params.state) : ['ready', 'scheduled', 'blocked'];
+    return runBulk(script, params, sets, params.state ?? '', namespace);
+  },
+});

@@ -1,0 +1,119 @@
+import type { JsonText } from '../protocol/primitives.js';
+
+/** A head as stored under `task:<id>` (redis/lua/task.lua tells the fields); `members` is JSON without its braces. */
+const headFields = 13;
+
+/** Flat run as redis/lua/reading.lua gives it; '' for nothing. Indexes as in redis/lua/task.lua, less one. */
+const run = {
+  state: 0,
+  fence: 1,
+  session: 2,
+  worker: 3,
+  agent: 4,
+  attempt: 5,
+  refunds: 6,
+  started: 8,
+  ended: 9,
+  due: 10,
+  lease: 12,
+  result: 16,
+  fault: 17,
+  progress: 18,
+  saved: 19,
+  history: 20,
+} as const;
+
+const quote = JSON.stringify;
+const instant = (ms: string | number): string => `"${new Date(Number(ms)).toISOString()}"`;
+
+function member(name: string, value: string): string {
+  return value === '' ? '' : `,"${name}":${value}`;
+}
+
+/** [attempt, fence, session, agent, started, ended, outcome, error, state, nextAt] */
+type HistoryTuple = [number, number, string, string, number, number, string, string | false, string, number | false];
+
+function historyRow([attempt, fence, session, agent, started, ended, outcome, fault]: HistoryTuple): string {
+  return (
+    `{"attempt":${attempt},"fence":${fence},"holder":{"session":${quote(session)},"agent":${quote(agent)}}` +
+    `,"startedAt":${instant(started)},"endedAt":${instant(ended)},"outcome":${quote(outcome)}${fault ? `,"error":${fault}` : ''}}`
+  );
+}
+
+function historyText(row: readonly string[]): string {
+  const stored = row[run.history] ? (JSON.parse(row[run.history]!) as HistoryTuple[]) : [];
+  const rows = stored.map(historyRow);
+  // The attempt that completed is not stored twice: it is what the run itself says.
+  if (row[run.state] === 'completed' && row[run.session]) {
+    rows.push(
+      historyRow([
+        Number(row[run.attempt]),
+        Number(row[run.fence]),
+        row[run.session]!,
+        row[run.agent]!,
+        Number(row[run.started]),
+        Number(row[run.ended]),
+        'completed',
+        false,
+        'completed',
+        false,
+      ]),
+    );
+  }
+  return `[${rows.slice(-20).join(',')}]`;
+}
+
+function runMembers(row: readonly string[], whole: boolean): string {
+  const at = (field: number): string => row[field] ?? '';
+  const state = at(run.state);
+  const held = state === 'active' || state === 'completed';
+  const holder = held && at(run.session) ? `{"session":${quote(at(run.session))},"agent":${quote(at(run.agent))}}` : '';
+  return (
+    member('fence', held ? at(run.fence) : '') +
+    member('holder', holder) +
+    member('worker', held && at(run.worker) ? quote(at(run.worker)) : '') +
+    member('runAt', at(run.due) && instant(at(run.due))) +
+    member('startedAt', at(run.started) && instant(at(run.started))) +
+    member('endedAt', at(run.ended) && instant(at(run.ended))) +
+    member('error', state === 'completed' ? '' : at(run.fault)) +
+    (whole
+      ? member('progress', at(run.progress)) +
+        member('saved', at(run.saved)) +
+        member('result', at(run.result)) +
+        member('history', historyText(row))
+      : '')
+  );
+}
+
+/**
+ * The JSON text of a task for queue.get (`whole`) and queue.list. `payload`, `metadata`, `result` and the rest go in as
+ * the bytes that were stored.
+ */
+export function taskText(
+  id: string,
+  head: string,
+  row: readonly string[] | '',
+  queueAttempts: string,
+  whole: boolean,
+): JsonText {
+  const [at, deadline, , queue, kind, tenant, priority, attempts, , , , key] = head.split('\0', headFields);
+  const members = head.slice(nthZero(head, headFields) + 1);
+  const fresh = row === '';
+  const text =
+    `{"task":${quote(id)},"queue":${quote(queue)},"state":${quote(fresh ? 'ready' : row[run.state])}` +
+    `,"tenant":${quote(tenant)},"priority":${priority}` +
+    member('key', key ? quote(key) : '') +
+    `,"attempt":${fresh ? 0 : row[run.attempt]},"maxAttempts":${attempts || queueAttempts},"refunds":${fresh ? 0 : row[run.refunds]}` +
+    (fresh ? (whole ? ',"history":[]' : '') : runMembers(row, whole)) +
+    `,"enqueuedAt":${instant(at!)}` +
+    member('deadlineAt', deadline ? instant(deadline) : '') +
+    (whole ? `,${members}` : member('kind', kind ? quote(kind) : '')) +
+    '}';
+  return text as JsonText;
+}
+
+function nthZero(text: string, count: number): number {
+  let at = -1;
+  for (let i = 0; i < count; i++) at = text.indexOf('\0', at + 1);
+  return at;
+}

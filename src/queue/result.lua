@@ -1,0 +1,7 @@
+-- The outcome of a task, without its payload. Args: id. Answers state, result, error.
+-- @include reading
+if call('EXISTS', P .. 'task:' .. id) == 0 then return refuse('NOT_FOUND') end
+local packed = call('GET', P .. 'run:' .. id)
+if not packed then return { 'ready', '', '' } end
+local run = cmsgpack.unpack(packed)
+return { run[1], run[17] or '', run[18] or '' }

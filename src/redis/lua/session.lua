@@ -1,0 +1,24 @@
+-- Who calls. A session may have run out although no sweep has noticed yet, and an older socket of a resumed session may
+-- still have frames on their way: so every script asks for both, the deadline and the binding, before it believes.
+-- @include turn
+local sessions = {}
+
+local function session(id)
+  local known = sessions[id]
+  if known then return known end
+  local deadline = call('ZSCORE', P .. 'sessions', id)
+  local row = call('HMGET', P .. 'session:' .. id, 'agent', 'binding', 'ended', 'tenant')
+  known = {
+    id = id, agent = row[1] or '', binding = row[2], tenant = row[4], exists = row[1] and true or false,
+    alive = deadline and tonumber(deadline) > turn.lease and not row[3],
+  }
+  known.holder = '"session":' .. json(id) .. ',"agent":' .. json(known.agent)
+  sessions[id] = known
+  return known
+end
+
+-- True if the session lives and the caller's socket is the one it is bound to.
+local function speaks(id, binding)
+  local known = session(id)
+  return known.alive and known.binding == binding
+end

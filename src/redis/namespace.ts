@@ -1,0 +1,110 @@
+import { ReplyError } from 'ioredis';
+import { isErrorCode, Refusal } from '../errors.js';
+import { refusalOf } from '../protocol/batch.js';
+import type { ScriptRunner } from './connection.js';
+import { metaKey, neverKey, prefix } from './keys.js';
+import type { Script } from './script.js';
+
+export type Arg = string | number | Buffer;
+
+/** What every namespace is told by the daemon that serves it. */
+export interface NamespaceOptions {
+  readonly daemon: string;
+  readonly eventsMax: number;
+}
+
+/**
+ * The Redis side of one namespace: runs scripts on it and remembers the highest fence and the last position that this
+ * daemon has seen, which scripts take as their floor (redis/lua/turn.lua).
+ */
+export class Namespace {
+  readonly name: string;
+  readonly prefix: string;
+  readonly daemon: string;
+  readonly #runner: ScriptRunner;
+  readonly #eventsMax: number;
+  readonly #keys: readonly [string, string];
+  #fence = '0';
+  #position = '';
+
+  constructor(name: string, runner: ScriptRunner, options: NamespaceOptions) {
+    this.name = name;
+    this.prefix = prefix(name);
+    this.daemon = options.daemon;
+    this.#runner = runner;
+    this.#eventsMax = options.eventsMax;
+    this.#keys = [metaKey(name), neverKey(name)];
+  }
+
+  /** The head of the log as of the last reply, `epoch:offset`; empty before the first. */
+  get seenPosition(): string {
+    return this.#position;
+  }
+
+  /** Runs a script that opens a turn; answers what it gave to `turn.close`. */
+  async call<Reply>(script: Script, args: readonly Arg[] = []): Promise<Reply> {
+    const reply = (await this.#run(script, args)) as [string, string, Reply];
+    this.#saw(reply[0], reply[1]);
+    return reply[2];
+  }
+
+  /** Runs a script that only reads: it has no turn and answers as it likes. */
+  async read<Reply>(script: Script, args: readonly Arg[] = []): Promise<Reply> {
+    return (await this.#run(script, args)) as Reply;
+  }
+
+  async #run(script: Script, args: readonly Arg[]): Promise<unknown> {
+    try {
+      return await this.#runner.run(script, this.#keys, [
+        this.daemon,
+        this.#fence,
+        this.#position,
+        this.#eventsMax,
+        ...args,
+      ]);
+    } catch (error) {
+      throw toRefusal(error, script.name);
+    }
+  }
+
+  #saw(fence: string, position: string): void {
+    // Same number of digits until the year 2286: compared as numbers all the same.
+    if (Number(fence) > Number(this.#fence)) this.#fence = fence;
+    this.#position = position;
+  }
+}
+
+const busy = new Set([
+  'BUSY',
+  'LOADING',
+  'READONLY',
+  'MASTERDOWN',
+  'CLUSTERDOWN',
+  'TRYAGAIN',
+  'OOM',
+  'NOREPLICAS',
+  'UNBLOCKED',
+]);
+
+/** A script's `refuse(CODE, {json})` becomes a Refusal; what Redis says of its own state becomes UNAVAILABLE. */
+export function toRefusal(error: unknown, what: string): Error {
+  if (error instanceof Refusal || !(error instanceof Error)) return error as Error;
+  const [code = '', ...rest] = error.message.split(' ');
+  if (error instanceof ReplyError || error.name === 'ReplyError') {
+    const tail = rest.join(' ');
+    if (isErrorCode(code)) return refusalOf(code, tail);
+    const oom = error.message.includes("command not allowed when used memory > 'maxmemory'") || code === '-OOM';
+    if (busy.has(code) || oom) return new Refusal('UNAVAILABLE', `Redis answered ${code} to ${what}`, { afterMs: 500 });
+    return error;
+  }
+  if (/timed out/i.test(error.message))
+    return new Refusal('TIMEOUT', `Redis did not answer ${what} in time; it may have happened`);
+  if (
+    /Connection is closed|Stream isn't writeable|max retries|ECONN|EPIPE|ENOENT|ETIMEDOUT|Connection is not|closed/i.test(
+      error.message,
+    )
+  ) {
+    return new Refusal('UNAVAILABLE', `Redis is away (${what})`, { afterMs: 500 });
+  }
+  return error;
+}

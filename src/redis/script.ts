@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+
+/** A Lua file with named arguments, ready for EVALSHA. */
+export interface Script {
+  /** `queue/claim`: folder and file, for probes and logs. */
+  readonly name: string;
+  readonly lua: string;
+  readonly sha: string;
+  readonly args: readonly string[];
+}
+
+const loaded: Script[] = [];
+/** Every script of the program, to be loaded when a connection becomes ready. */
+export const scripts: readonly Script[] = loaded;
+
+/**
+ * Loads `file` beside the module `from`. Named arguments become Lua locals in a generated prelude, so that neither the
+ * script nor its caller counts positions; what follows them in ARGV is the script's batch, starting at `batchAt`.
+ * `-- @include name` takes in redis/lua/name.lua, each once, in the order of first mention. An optional first line
+ * `#!lua flags=…` of the file stays first (Redis reads the script's flags there).
+ */
+export function lua(from: string, file: string, args: readonly string[] = []): Script {
+  const text = readFileSync(new URL(file, from), 'utf8');
+  const [, flags = '', body = ''] = /^(#!lua[^\n]*\n)?([\s\S]*)$/.exec(text) ?? [];
+  const all = [...commonArgs, ...args];
+  const prelude = `local ${all.join(', ')} = unpack(ARGV, 1, ${all.length})\nlocal batchAt = ${all.length + 1}\n`;
+  const source = flags + prelude + include(body, new Set());
+  const name = new URL(file, from).pathname
+    .split('/')
+    .slice(-2)
+    .join('/')
+    .replace(/\.lua$/, '');
+  const script = { name, lua: source, sha: createHash('sha1').update(source).digest('hex'), args };
+  loaded.push(script);
+  return script;
+}
+
+/**
+ * What every script gets first: the calling daemon's id, the highest fence and the last position it has seen
+ * (`epoch:offset`), and the log's bound in events. redis/namespace.ts fills them in.
+ */
+export const commonArgs = ['daemon', 'fenceFloor', 'seenPosition', 'eventsMax'] as const;
+
+function include(body: string, seen: Set<string>): string {
+  return body.replace(/^-- *@include (\S+)$/gm, (_, name: string) => {
+    if (seen.has(name)) return '';
+    seen.add(name);
+    return include(readFileSync(new URL(`./lua/${name}.lua`, import.meta.url), 'utf8'), seen);
+  });
+}

@@ -1,0 +1,144 @@
+import { main as derive } from '../streams/index.js';
+import type { Config } from './config.js';
+import type { NamespaceParts } from './gateway/hooks.js';
+import type { Registry } from './gateway/registry.js';
+import { WorkerPool } from './gateway/workers.js';
+import { SessionKeeper } from './lease/keeper.js';
+import { Loop } from './lib/loop.js';
+import type { Service } from './lib/service.js';
+import { pushLine } from './protocol/frame.js';
+import { Finishes } from './queue/finishes.js';
+import { QueueJoins } from './queue/joins.js';
+import { heldByWorker } from './queue/work.js';
+import { type Handlers, Reactor } from './reactor.js';
+import type { Client, ScriptRunner } from './redis/connection.js';
+import { EventLog } from './redis/event-log.js';
+import type { LogBatch } from './redis/log-entry.js';
+import { Namespace } from './redis/namespace.js';
+import { leave, sweeps } from './sweeps/index.js';
+
+export interface ServedOptions {
+  readonly name: string;
+  readonly daemon: string;
+  readonly config: Config;
+  readonly runner: ScriptRunner;
+  readonly openReader: () => Client;
+  readonly registry: Registry;
+  readonly onError: (what: string, error: unknown) => void;
+}
+
+const endTypes = new Set(['task.completed', 'task.dead', 'task.cancelled', 'task.expired', 'task.removed']);
+
+/** Everything this daemon keeps for one namespace, and the ring around it: log → streams → reactor → commands → log. */
+export class ServedNamespace implements Service {
+  readonly name: string;
+  readonly namespace: Namespace;
+  readonly queues: QueueJoins;
+  readonly finishes = new Finishes();
+  readonly sessions: SessionKeeper;
+  readonly pool: WorkerPool;
+  readonly log: EventLog;
+  readonly #loops: Readonly<Record<keyof typeof sweeps | 'wakeWorkers', Loop>>;
+  readonly #reactor: Reactor;
+  readonly #onError: ServedOptions['onError'];
+  #started = false;
+
+  constructor({ name, daemon, config, runner, openReader, registry, onError }: ServedOptions) {
+    this.name = `namespace ${name}`;
+    this.#onError = onError;
+    const namespace = new Namespace(name, runner, { daemon, eventsMax: config.log.eventsMax });
+    this.namespace = namespace;
+    this.pool = new WorkerPool((session, worker, queue) => heldByWorker(namespace, session, worker, queue));
+    this.queues = new QueueJoins(namespace, this.pool, config.queue);
+    this.pool.bind(this.queues);
+    this.sessions = new SessionKeeper(namespace, {
+      lost: (session) => void registry.lost(session, 'expired'),
+      replaced: (session) => registry.replace({ id: session, binding: Number.POSITIVE_INFINITY }),
+    });
+    this.log = new EventLog({ namespace, open: openReader, readBlockMs: config.log.readBlockMs });
+    this.#loops = this.#makeLoops(config);
+    const sinks = derive({ batch$: this.log.batch$, daemon });
+    const handlers = this.#handlers(registry);
+    this.#reactor = new Reactor(name, [sinks.intents$, sinks.pushes$], handlers, (error) => onError(this.name, error));
+    this.log.batch$.subscribe({ next: (batch) => this.#tellEnds(batch), error: (error) => onError(this.name, error) });
+  }
+
+  /** What commands get of it. Before it is served they only read. */
+  parts(): NamespaceParts {
+    const { namespace, queues, finishes, sessions } = this;
+    return { namespace, queues, finishes, sessions, served: this.#started };
+  }
+
+  async start(): Promise<void> {
+    if (this.#started) return;
+    await this.log.start();
+    await this.#reactor.start();
+    await this.sessions.start();
+    for (const loop of Object.values(this.#loops)) await loop.start();
+    this.#started = true;
+  }
+
+  /** Leaves the log last: what the stop itself causes is still told. */
+  async stop(): Promise<void> {
+    if (!this.#started) return;
+    this.#started = false;
+    await Promise.all(Object.values(this.#loops).map((loop) => loop.stop()));
+    await this.sessions.stop();
+    await this.#reactor.stop();
+    await leave(this.namespace).catch((error) => this.#onError('leaving', error));
+    await this.log.stop();
+  }
+
+  #makeLoops(config: Config) {
+    const loop = (name: string, work: () => Promise<number | undefined>): Loop =>
+      new Loop(`${name} ${this.namespace.name}`, config.sweep.everyMs, work, (error) => this.#onError(name, error));
+    const sweep = (name: keyof typeof sweeps): Loop => loop(name, () => sweeps[name](this.namespace, config));
+    return {
+      promote: sweep('promote'),
+      expireTasks: sweep('expireTasks'),
+      expireSessions: sweep('expireSessions'),
+      retention: sweep('retention'),
+      housekeeping: sweep('housekeeping'),
+      // Whatever news was missed: an idle worker asks at least this often.
+      wakeWorkers: loop('wake workers', async () => {
+        this.pool.wakeAll();
+        return undefined;
+      }),
+    };
+  }
+
+  #handlers(registry: Registry): Handlers {
+    const { pool } = this;
+    return {
+      dispatch: ({ queue, taskKind, count }) => pool.ready(queue, taskKind, count),
+      due: ({ at }) => this.#loops.promote.soon(Math.max(0, at - Date.now())),
+      giveBack: () => this.#loops.expireSessions.soon(),
+      resync: () => {
+        pool.wakeAll();
+        this.finishes.wakeAll();
+        for (const loop of Object.values(this.#loops)) loop.soon();
+      },
+      cancel: ({ session, task, fence, reason, graceMs }) => {
+        registry.push(session, pushLine('cancel', { task, fence, reason, graceMs }));
+        this.#loops.expireTasks.soon(graceMs);
+      },
+      revoked: ({ session, task, fence, reason }) => {
+        // A task its own holder has ended counts as held no longer: it is not told what it did.
+        if (!pool.taken(session, task, fence)) return;
+        registry.push(session, pushLine('revoked', { tasks: [{ task, fence, reason }] }));
+      },
+      lost: ({ session, reason }) => void registry.lost(session, reason),
+      replaced: ({ session, binding }) => registry.replace({ id: session, binding }),
+    };
+  }
+
+  #tellEnds(batch: LogBatch): void {
+    if (this.finishes.size === 0) return;
+    for (const item of batch) {
+      if (item.kind !== 'entry' || !item.types.some((type) => endTypes.has(type))) continue;
+      for (const event of item.events) {
+        if (event.own && endTypes.has(event.type) && event.subject !== null) this.finishes.ended(event.subject);
+      }
+    }
+  }
+}

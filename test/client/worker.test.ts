@@ -1,0 +1,344 @@
+import { expect, test } from 'vitest';
+import {
+  Defer,
+  Fail,
+  Refusal,
+  type Signalbox,
+  type TaskContext,
+  type Worker,
+  type WorkOptions,
+} from '../../src/client/index.js';
+import { type Any, deferred, type FakeDaemon, pushed, refuse, silence } from './fake-daemon.js';
+import { client, fakeDaemon } from './rig.js';
+
+type Step = (task: Any, context: TaskContext) => unknown;
+
+async function working(
+  handler: Step,
+  options: WorkOptions = {},
+): Promise<{ daemon: FakeDaemon; sb: Signalbox; worker: Worker; push(...tasks: object[]): void }> {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  const worker = sb.work('q', options, handler);
+  await worker.ready;
+  return { daemon, sb, worker, push: (...tasks) => daemon.peer.send({ op: 'tasks', worker: worker.id, tasks }) };
+}
+
+const reported = async (daemon: FakeDaemon, verb: string): Promise<Any> =>
+  (await daemon.asked(`queue.${verb}`)).params.tasks;
+
+test('R10: the concurrency is the credit, and all that comes is started at once', async () => {
+  const gate = deferred();
+  const started: string[] = [];
+  const { daemon, sb, worker, push } = await working(
+    async ({ task }) => {
+      started.push(task);
+      await gate.promise;
+    },
+    { concurrency: 5, kinds: ['a'] },
+  );
+  expect((await daemon.asked('queue.work')).params).toEqual({ worker: worker.id, queue: 'q', credit: 5, kinds: ['a'] });
+  push(pushed('t1', 1), pushed('t2', 2), pushed('t3', 3));
+  await sb.ping();
+  expect(started).toEqual(['t1', 't2', 't3']);
+  expect(worker.running).toBe(3);
+  gate.resolve();
+  expect(await reported(daemon, 'complete')).toHaveLength(3);
+});
+
+test('returning completes with the value, in one request for what ends in one turn', async () => {
+  const { daemon, push } = await working((task) => (task.task === 't1' ? { done: task.payload.n } : undefined), {
+    concurrency: 2,
+  });
+  push(pushed('t1', 11), pushed('t2', 12));
+  expect(await reported(daemon, 'complete')).toEqual([
+    { task: 't1', fence: 11, result: { done: 11 } },
+    { task: 't2', fence: 12 },
+  ]);
+});
+
+test.each<[string, () => unknown, object]>([
+  ['an error', () => new Error('boom'), { error: { message: 'boom' } }],
+  [
+    'an error with a code',
+    () => Object.assign(new Error('boom'), { code: 'E_X' }),
+    { error: { message: 'boom', code: 'E_X' } },
+  ],
+  ['something else', () => 'boom', { error: { message: 'boom' } }],
+  [
+    'Fail',
+    () => new Fail('never', { code: 'C', data: { a: 1 } }),
+    { error: { message: 'never', code: 'C', data: { a: 1 } }, retry: false },
+  ],
+  [
+    'Fail with a time',
+    () => new Fail('later', { afterMs: 500 }),
+    { error: { message: 'later' }, retry: true, afterMs: 500 },
+  ],
+  [
+    'a refusal with a time',
+    () => new Refusal('LIMITED', 'wait', { afterMs: 70 }),
+    { error: { message: 'wait', code: 'LIMITED' }, afterMs: 70 },
+  ],
+  [
+    'a long message',
+    () => new Error('😀'.repeat(900)),
+    { error: { message: expect.stringMatching(/^(😀){499,500}/u) } },
+  ],
+])('throwing %s fails the task', async (_, make, expected) => {
+  const { daemon, push } = await working(() => {
+    throw make();
+  });
+  push(pushed('t1', 1));
+  expect(await reported(daemon, 'fail')).toEqual([{ task: 't1', fence: 1, ...expected }]);
+});
+
+test.each<[string, Step, object]>([
+  [
+    'Defer',
+    () => {
+      throw new Defer({ afterMs: 10, reason: 'rateLimited', saved: { at: 3 } });
+    },
+    { reason: 'rateLimited', afterMs: 10, saved: { at: 3 } },
+  ],
+  ['defer()', (_task, { defer }) => defer({ afterMs: 5 }), { reason: 'deferred', afterMs: 5 }],
+  ['release()', (_task, { release }) => release('not mine'), { reason: 'not mine' }],
+])('A6: %s hands the task back', async (_, handler, expected) => {
+  const { daemon, push } = await working(handler);
+  push(pushed('t1', 1));
+  expect(await reported(daemon, 'release')).toEqual([{ task: 't1', fence: 1, ...expected }]);
+});
+
+test('a result that is no JSON, or too large, fails the task for good instead of leaving it active', async () => {
+  const { daemon, push } = await working(({ task }) => (task === 't1' ? { big: 1n } : 'x'));
+  daemon.on['queue.complete'] = () => ({ tasks: [refuse('TOO_LARGE')] });
+  push(pushed('t1', 1));
+  expect(await reported(daemon, 'fail')).toMatchObject([{ task: 't1', retry: false }]);
+  push(pushed('t2', 2));
+  expect(await reported(daemon, 'fail')).toMatchObject([{ task: 't2', retry: false, error: { code: 'TOO_LARGE' } }]);
+});
+
+test('error data or a saved state that is too large is left out, or fails', async () => {
+  const { daemon, push } = await working(({ task }) => {
+    throw task === 't1' ? new Fail('f', { data: 'x' }) : new Defer({ saved: 'x' });
+  });
+  daemon.on['queue.fail'] = ({ params }) => ({
+    tasks: params.tasks.map(({ error }: Any) => (error.data ? refuse('TOO_LARGE') : { state: 'dead' })),
+  });
+  daemon.on['queue.release'] = () => ({ tasks: [refuse('TOO_LARGE')] });
+  push(pushed('t1', 1));
+  await daemon.asked('queue.fail');
+  expect(await reported(daemon, 'fail')).toEqual([{ task: 't1', fence: 1, error: { message: 'f' }, retry: false }]);
+  push(pushed('t2', 2));
+  expect(await reported(daemon, 'fail')).toMatchObject([{ task: 't2', error: { code: 'TOO_LARGE' } }]);
+});
+
+test('an outcome is reported until it is answered', async () => {
+  const { daemon, worker, push } = await working(() => 1);
+  let tries = 0;
+  daemon.on['queue.complete'] = ({ params }) =>
+    ++tries < 3 ? refuse('UNAVAILABLE') : { tasks: params.tasks.map(() => ({ state: 'completed' })) };
+  push(pushed('t1', 1));
+  await daemon.when(() => tries === 3);
+  await worker.stop();
+  expect(daemon.all('queue.complete').map(({ params }) => params)).toEqual(
+    Array(3).fill({ tasks: [{ task: 't1', fence: 1, result: 1 }] }),
+  );
+});
+
+test('R11: a pool scales up and down while it runs, and running tasks are left alone', async () => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  const gate = deferred();
+  const pool = sb.pool('q', { size: 2 }, () => gate.promise);
+  await pool.ready;
+  daemon.peer.send({ op: 'tasks', worker: pool.id, tasks: [pushed('t1', 1), pushed('t2', 2)] });
+  await pool.scale(10);
+  expect((await daemon.asked('queue.credit')).params).toEqual({ worker: pool.id, credit: 10 });
+  await pool.scale(1);
+  expect((await daemon.asked('queue.credit')).params).toEqual({ worker: pool.id, credit: 1 });
+  expect([pool.size, pool.running]).toEqual([1, 2]);
+  gate.resolve();
+  expect(await reported(daemon, 'complete')).toHaveLength(2);
+  daemon.peer.cut();
+  expect((await daemon.asked('queue.work', ({ peer }) => peer.number === 1)).params.credit).toBe(1);
+  expect(() => pool.scale(1001)).toThrow(RangeError);
+});
+
+test('a pool of size 0 is declared when it grows', async () => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  const pool = sb.pool('q', { size: 0 }, () => {});
+  await pool.ready;
+  expect(daemon.all('queue.work')).toHaveLength(0);
+  await pool.scale(3);
+  expect((await daemon.asked('queue.work')).params.credit).toBe(3);
+});
+
+test('a worker the daemon refuses says so', async () => {
+  const daemon = await fakeDaemon();
+  daemon.on['queue.work'] = () => refuse('BAD_REQUEST', { path: 'kinds' });
+  const sb = await client(daemon);
+  await expect(sb.work('q', { kinds: [] }, () => {}).ready).rejects.toMatchObject({ code: 'BAD_REQUEST' });
+});
+
+test('revoked: the signal aborts with the reason, the late result is dropped, and no place is lost', async () => {
+  const gate = deferred();
+  const seen = deferred<unknown>();
+  const { daemon, sb, worker, push } = await working(async ({ task }, { signal }) => {
+    if (task !== 't1') return task;
+    signal.addEventListener('abort', () => seen.resolve(signal.reason));
+    await gate.promise;
+    return 'late';
+  });
+  push(pushed('t1', 1));
+  daemon.peer.send({
+    op: 'revoked',
+    tasks: [
+      { task: 't1', fence: 99, reason: 'other' },
+      { task: 't1', fence: 1, reason: 'timedOut' },
+    ],
+  });
+  expect(await seen.promise).toMatchObject({ name: 'Ended', reason: 'timedOut' });
+  // It ignores the signal: it still fills the only place.
+  expect((await daemon.asked('queue.credit')).params.credit).toBe(0);
+  gate.resolve();
+  expect((await daemon.asked('queue.credit')).params.credit).toBe(1);
+  push(pushed('t2', 2));
+  expect(await reported(daemon, 'complete')).toEqual([{ task: 't2', fence: 2, result: 't2' }]);
+  expect(daemon.all('queue.complete')).toHaveLength(1);
+  expect(worker.running).toBeLessThanOrEqual(1);
+  await sb.ping();
+});
+
+test('the same task under a new fence is another attempt; the old one is over', async () => {
+  const reasons: unknown[] = [];
+  const gate = deferred();
+  const { daemon, push } = await working(
+    async ({ fence }, { signal }) => {
+      signal.addEventListener('abort', () => reasons.push(signal.reason.reason));
+      await gate.promise;
+      return fence;
+    },
+    { concurrency: 2 },
+  );
+  push(pushed('t1', 1));
+  push(pushed('t1', 1), pushed('t1', 2));
+  await daemon.asked('queue.credit');
+  gate.resolve();
+  expect(await reported(daemon, 'complete')).toEqual([{ task: 't1', fence: 2, result: 2 }]);
+  expect(reasons).toEqual(['revoked']);
+});
+
+test('cancel: the signal aborts, the task is still ours, and what the handler makes of it is reported', async () => {
+  const { daemon, push } = await working(
+    async ({ task }, { signal }) => {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      if (task === 't1') signal.throwIfAborted();
+      return signal.reason.reason;
+    },
+    { concurrency: 2 },
+  );
+  push(pushed('t1', 1), pushed('t2', 2));
+  daemon.peer.send({ op: 'cancel', task: 't1', fence: 1, reason: 'cancelled', graceMs: 5000 });
+  expect(await reported(daemon, 'fail')).toMatchObject([
+    { task: 't1', fence: 1, error: { message: expect.stringContaining('cancelled') } },
+  ]);
+  daemon.peer.send({ op: 'cancel', task: 't2', fence: 2, reason: 'deadline', graceMs: 5000 });
+  expect(await reported(daemon, 'complete')).toEqual([{ task: 't2', fence: 2, result: 'deadline' }]);
+});
+
+test('what is not in holdings after a resume has ended; what is, goes on', async () => {
+  const gate = deferred();
+  const aborted: string[] = [];
+  const { daemon, sb, push } = await working(
+    async ({ task }, { signal }) => {
+      signal.addEventListener('abort', () => aborted.push(`${task} ${signal.reason.reason}`));
+      await gate.promise;
+      return task;
+    },
+    { concurrency: 3 },
+  );
+  push(pushed('t1', 1), pushed('t2', 2), pushed('t3', 3));
+  await sb.ping();
+  const row = (task: string, fence: number): object => ({
+    lease: `task:${task}`,
+    kind: 'task',
+    name: task,
+    state: 'held',
+    fence,
+    queue: 'q',
+  });
+  daemon.holdings = [
+    row('t1', 1),
+    row('t3', 33),
+    row('unseen', 9),
+    { lease: 'lock:l', kind: 'lock', name: 'l', state: 'held', fence: 4 },
+  ];
+  daemon.peer.cut();
+  expect(await reported(daemon, 'release')).toEqual([
+    { task: 't3', fence: 33, reason: 'undelivered' },
+    { task: 'unseen', fence: 9, reason: 'undelivered' },
+  ]);
+  gate.resolve();
+  expect(await reported(daemon, 'complete')).toEqual([{ task: 't1', fence: 1, result: 't1' }]);
+  expect(aborted).toEqual(['t2 revoked', 't3 revoked']);
+});
+
+test('an outcome that was on its way when the link was cut is repeated, whatever holdings say', async () => {
+  const { daemon, worker, push } = await working(() => 'r');
+  daemon.on['queue.complete'] = ({ peer }) => (peer.number === 0 ? silence : { tasks: [{ state: 'completed' }] });
+  push(pushed('t1', 1));
+  await daemon.asked('queue.complete');
+  daemon.peer.cut();
+  expect(await reported(daemon, 'complete')).toEqual([{ task: 't1', fence: 1, result: 'r' }]);
+  await worker.stop();
+  expect(daemon.all('queue.release')).toHaveLength(0);
+});
+
+test('progress: one report at a time, joined, the last one counts; a stale fence aborts', async () => {
+  const gate = deferred();
+  const context = deferred<TaskContext>();
+  const { daemon, push } = await working(
+    (_task, given) => {
+      context.resolve(given);
+      return gate.promise;
+    },
+    { progressEveryMs: 20 },
+  );
+  const answers: ((ok: object) => void)[] = [];
+  daemon.on['queue.progress'] = () => new Promise((resolve) => answers.push(resolve));
+  push(pushed('t1', 1));
+  const { progress, signal } = await context.promise;
+  const told = [progress(1), progress(2, { at: 2 }), progress(3)];
+  expect((await daemon.asked('queue.progress')).params).toEqual({ task: 't1', fence: 1, progress: 1 });
+  answers[0]?.({});
+  await told[0];
+  expect((await daemon.asked('queue.progress')).params).toEqual({
+    task: 't1',
+    fence: 1,
+    progress: 3,
+    saved: { at: 2 },
+  });
+  answers[1]?.(refuse('STALE_FENCE'));
+  await expect(told[2]).rejects.toMatchObject({ code: 'STALE_FENCE' });
+  expect(signal.reason).toMatchObject({ reason: 'staleFence' });
+  await expect(progress(4)).rejects.toMatchObject({ reason: 'staleFence' });
+  gate.resolve();
+  expect(daemon.all('queue.progress')).toHaveLength(2);
+});
+
+test('A13: the zombie writes last: its outcome is refused, and nothing breaks', async () => {
+  const { daemon, worker, push } = await working(() => 'A');
+  daemon.on['queue.complete'] = () => ({ tasks: [refuse('STALE_FENCE', { details: { yours: 7, current: 8 } })] });
+  push(pushed('t1', 7));
+  await daemon.asked('queue.complete');
+  await worker.stop();
+  expect(daemon.all('queue.complete')).toHaveLength(1);
+});
+
+test('tasks for a worker that is not there are given back', async () => {
+  const { daemon } = await working(() => {});
+  daemon.peer.send({ op: 'tasks', worker: 'nobody', tasks: [pushed('t1', 1)] });
+  expect(await reported(daemon, 'release')).toEqual([{ task: 't1', fence: 1, reason: 'undelivered' }]);
+});
