@@ -6,6 +6,7 @@ import { ConnectionWorkers } from './gateway/connection-workers.js';
 import type { Ending, GatewayHooks } from './gateway/hooks.js';
 import { Router } from './gateway/router.js';
 import { Gateway } from './gateway/server.js';
+import { Ingress } from './ingress/ingress.js';
 import { socketGone } from './lease/socket-gone.js';
 import { present } from './lib/assert.js';
 import { newId } from './lib/ids.js';
@@ -31,7 +32,10 @@ export class App implements Service {
   readonly gateway: Gateway;
   readonly router: Router;
   #namespaces: Namespaces | undefined;
+  #ingress: Ingress | undefined;
   readonly #log: Log;
+  /** Ends of sockets that Redis is being told of. */
+  readonly #telling = new Set<Promise<void>>();
   #state: 'new' | 'running' | 'draining' | 'stopped' = 'new';
 
   constructor({ config, log, http }: AppOptions) {
@@ -63,6 +67,8 @@ export class App implements Service {
       onError: (what, error) => this.#fault(what, error),
     });
     await this.#namespaces.start();
+    this.#ingress = this.#listenToServices(this.#namespaces);
+    await this.#ingress.start();
     await this.router.start();
     await this.gateway.start();
   }
@@ -80,10 +86,34 @@ export class App implements Service {
       await this.gateway.drain(this.config.gateway.drainMs);
     }
     await this.gateway.stop();
+    // What the sockets left behind is told before the connection to Redis goes; while Redis is away nobody waits for it.
+    if (this.store.up)
+      await Promise.race([Promise.allSettled(this.#telling), patience(this.config.redis.commandTimeoutMs)]);
     await this.router.stop();
+    await this.#ingress?.stop();
     await started?.stop();
     await this.store.stop();
     this.#state = 'stopped';
+  }
+
+  /** For metrics. */
+  get ingress(): Ingress | undefined {
+    return this.#ingress;
+  }
+
+  #listenToServices(namespaces: Namespaces): Ingress {
+    return new Ingress({
+      config: this.config,
+      open: () => this.store.open('subscriber'),
+      namespaces: {
+        get: (name) => namespaces.get(name)?.namespace,
+        *all() {
+          for (const { namespace } of namespaces) yield namespace;
+        },
+      },
+      onUnknown: (namespace) =>
+        this.#log.warn({ namespace }, 'messages for a namespace that nobody has opened are dropped'),
+    });
   }
 
   #fault(what: string, error: unknown): void {
@@ -93,7 +123,7 @@ export class App implements Service {
   #hooks(): GatewayHooks {
     return {
       heard: ({ session, namespaceName }) => {
-        if (session) this.namespaces.get(namespaceName)?.sessions.heard(session.id);
+        if (session) this.namespaces.get(namespaceName)?.sessions.heard(session);
       },
       attached: ({ session, namespaceName }) => {
         if (session) this.namespaces.get(namespaceName)?.sessions.attach(session);
@@ -106,13 +136,20 @@ export class App implements Service {
         const { pool } = present(this.namespaces.get(connection.namespaceName), 'the namespace of a session');
         return new ConnectionWorkers(() => connection.session, pool, sink, this.config.gateway.lineBytes);
       },
-      namespace: async (name, opens) => (opens ? await this.namespaces.open(name) : this.namespaces.peek(name)).parts(),
+      namespace: async (name, opens) =>
+        (await (opens ? this.namespaces.open(name) : this.namespaces.peek(name))).parts(),
     };
   }
 
   #closed({ session, namespaceName, closing }: Connection, how: Ending): void {
     const served = session && this.#namespaces?.get(namespaceName);
     if (!session || !served) return;
-    socketGone(served.namespace, session, how, closing).catch((error) => this.#fault('socket gone', error));
+    const told = returned().then(() => socketGone(served.namespace, session, how, closing));
+    this.#telling.add(told);
+    told.catch((error) => this.#fault('socket gone', error)).finally(() => this.#telling.delete(told));
   }
 }
+
+// What never reached the socket goes back first, refunded: once the session has ended it would be charged.
+const patience = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms).unref());
+const returned = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -3,11 +3,15 @@ import { Refusal } from './errors.js';
 import { Loop } from './lib/loop.js';
 import type { Service } from './lib/service.js';
 import type { Client } from './redis/connection.js';
-import { namespacesKey } from './redis/keys.js';
+import { metaKey, namespacesKey } from './redis/keys.js';
+import { toRefusal } from './redis/namespace.js';
+import { lua } from './redis/script.js';
 import { ServedNamespace, type ServedOptions } from './served-namespace.js';
 
 /** Stored-format version this program writes. A namespace of a newer one is refused; there is no older one yet. */
 const format = 1;
+
+const script = lua(import.meta.url, './namespaces.lua', ['max']);
 
 /**
  * The namespaces in use. One exists from the first session or subscription that names it, is served by every daemon from
@@ -53,9 +57,15 @@ export class Namespaces implements Service {
     return this.#served.get(name);
   }
 
-  /** The parts for a call that only reads: a namespace nobody opened is empty, and is not opened by being read. */
-  peek(name: string): ServedNamespace {
-    return this.#served.get(name) ?? new ServedNamespace({ ...this.#options, name });
+  /**
+   * For a call that only reads: a namespace nobody opened is empty, and is not opened by being read. One that another
+   * daemon has just opened is not yet served here, and not empty.
+   */
+  async peek(name: string): Promise<ServedNamespace> {
+    const served = this.#served.get(name) ?? this.#starting.get(name);
+    if (served) return await served;
+    if ((await this.#register([])).includes(name)) return await this.open(name);
+    return new ServedNamespace({ ...this.#options, name });
   }
 
   /** Opens the namespace if it is new; LIMIT if there are too many. */
@@ -70,30 +80,43 @@ export class Namespaces implements Service {
   }
 
   async #open(name: string): Promise<ServedNamespace> {
-    const added = await this.#client.zadd(namespacesKey, 'NX', Date.now(), name);
-    if (added === 1 && (await this.#client.zcard(namespacesKey)) > this.#max) {
-      await this.#client.zrem(namespacesKey, name);
+    if (!(await this.#register([name])).includes(name)) {
       throw new Refusal('LIMIT', `${this.#max} namespaces are in use; ${name} would be one more`, {
         details: { max: this.#max },
       });
     }
     const served = new ServedNamespace({ ...this.#options, name });
-    const stored = Number((await this.#client.hget(`${served.namespace.prefix}meta`, 'format')) ?? format);
-    if (stored > format) {
-      throw new Refusal(
-        'UNAVAILABLE',
-        `namespace ${name} is stored in format ${stored}; this daemon knows ${format}: run a newer one`,
-      );
-    }
+    await this.#checkFormat(served);
     await served.start();
     this.#served.set(name, served);
     return served;
   }
 
-  /** What other daemons have opened is served here too. */
+  /** Names them as in use where there is room; answers all that are. */
+  async #register(names: readonly string[]): Promise<string[]> {
+    const { runner, daemon } = this.#options;
+    const args = [daemon, '0', '', 0, this.#max, ...names];
+    return (await runner.run(script, [namespacesKey], args).catch((error) => {
+      throw toRefusal(error, script.name);
+    })) as string[];
+  }
+
+  async #checkFormat({ namespace }: ServedNamespace): Promise<void> {
+    const stored = Number((await this.#client.hget(metaKey(namespace.name), 'format')) ?? format);
+    if (stored <= format) return;
+    throw new Refusal(
+      'UNAVAILABLE',
+      `namespace ${namespace.name} is stored in format ${stored}; this daemon knows ${format}: run a newer one`,
+    );
+  }
+
+  /** What other daemons have opened is served here too, and what is served here is known to all after a FLUSHALL. */
   async #serveKnown(): Promise<undefined> {
-    for (const name of await this.#client.zrange(namespacesKey, '0', String(this.#max - 1))) {
-      if (!this.#served.has(name)) await this.open(name);
+    let fault: unknown;
+    for (const name of await this.#register([...this.#served.keys()])) {
+      // One that cannot be served must not keep the others from it.
+      if (!this.#served.has(name)) await this.open(name).catch((error: unknown) => (fault = error));
     }
+    if (fault) throw fault;
   }
 }

@@ -1,4 +1,4 @@
-import type { Observable, Subscription } from 'rxjs';
+import { type Observable, of, retry, type Subscription } from 'rxjs';
 import type { Intent, Push } from '../streams/index.js';
 import type { Service } from './lib/service.js';
 
@@ -32,12 +32,15 @@ export class Reactor implements Service {
 
   async start(): Promise<void> {
     if (this.#subscriptions.length > 0) return;
+    // A fold that throws is our fault and must not make this daemon deaf: it is told, the fold begins anew with the next
+    // batch, and what the lost one would have asked for is asked of Redis.
+    const delay = (error: unknown): Observable<unknown> => {
+      this.#onError(error);
+      queueMicrotask(() => this.#run({ kind: 'resync' }));
+      return of(undefined);
+    };
     this.#subscriptions = this.#sources.map((source) =>
-      source.subscribe({
-        next: (ask) => this.#run(ask),
-        // The log never ends in error; if a fold throws that is our fault, and the sweeps go on without it.
-        error: (error) => this.#onError(error),
-      }),
+      source.pipe(retry({ delay })).subscribe((ask) => this.#run(ask)),
     );
   }
 

@@ -12,6 +12,7 @@ import { QueueJoins } from './queue/joins.js';
 import { heldByWorker } from './queue/work.js';
 import { type Handlers, Reactor } from './reactor.js';
 import type { Client, ScriptRunner } from './redis/connection.js';
+import { deadline } from './redis/deadline.js';
 import { EventLog } from './redis/event-log.js';
 import type { LogBatch } from './redis/log-entry.js';
 import { Namespace } from './redis/namespace.js';
@@ -27,6 +28,7 @@ export interface ServedOptions {
   readonly onError: (what: string, error: unknown) => void;
 }
 
+const neverByHolder = new Set(['leaseLapsed', 'timedOut', 'revoked']);
 const endTypes = new Set(['task.completed', 'task.dead', 'task.cancelled', 'task.expired', 'task.removed']);
 
 /** Everything this daemon keeps for one namespace, and the ring around it: log → streams → reactor → commands → log. */
@@ -78,20 +80,27 @@ export class ServedNamespace implements Service {
     this.#started = true;
   }
 
-  /** Leaves the log last: what the stop itself causes is still told. */
+  /** Leaves the log last: what the stop itself causes is still told. What was handed back is in Redis before. */
   async stop(): Promise<void> {
     if (!this.#started) return;
     this.#started = false;
     await Promise.all(Object.values(this.#loops).map((loop) => loop.stop()));
     await this.sessions.stop();
+    await deadline(this.queues.idle(), 5000).catch((error) => this.#onError('handing back', error));
     await this.#reactor.stop();
     await leave(this.namespace).catch((error) => this.#onError('leaving', error));
     await this.log.stop();
   }
 
   #makeLoops(config: Config) {
-    const loop = (name: string, work: () => Promise<number | undefined>): Loop =>
-      new Loop(`${name} ${this.namespace.name}`, config.sweep.everyMs, work, (error) => this.#onError(name, error));
+    const { everyMs } = config.sweep;
+    // Every script looks at the clock; one that comes more than 5 s after the last takes that for an outage, and leases
+    // stand still. So something runs at least this often, however rarely the sweeps are wanted.
+    const beatMs = Math.min(everyMs, 2000);
+    const loop = (name: string, work: () => Promise<number | undefined>): Loop => {
+      const ms = name === 'housekeeping' ? beatMs : everyMs;
+      return new Loop(`${name} ${this.namespace.name}`, ms, work, (error) => this.#onError(name, error));
+    };
     const sweep = (name: keyof typeof sweeps): Loop => loop(name, () => sweeps[name](this.namespace, config));
     return {
       promote: sweep('promote'),
@@ -123,8 +132,9 @@ export class ServedNamespace implements Service {
         this.#loops.expireTasks.soon(graceMs);
       },
       revoked: ({ session, task, fence, reason }) => {
-        // A task its own holder has ended counts as held no longer: it is not told what it did.
-        if (!pool.taken(session, task, fence)) return;
+        // A task its own holder has ended counts as held no longer: it is not told what it did. What no holder does
+        // itself is told also of tasks that it kept over a resume and declared no worker for.
+        if (!pool.taken(session, task, fence) && !neverByHolder.has(reason)) return;
         registry.push(session, pushLine('revoked', { tasks: [{ task, fence, reason }] }));
       },
       lost: ({ session, reason }) => void registry.lost(session, reason),

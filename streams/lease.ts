@@ -25,7 +25,8 @@ export const giveBack$ = (batch$: Observable<LogBatch>, daemon: string): Observa
     map(() => ({ kind: 'giveBack' }) as const),
   );
 
-const sessionTypes = new Set(['session.closed', 'session.lost', 'session.resumed']);
+// Not session.closed: the socket whose client closed it knows, and would hear of its own doing ahead of the answer.
+const sessionTypes = new Set(['session.lost', 'session.resumed']);
 
 /**
  *     batch$        --[session.lost s1]--[session.resumed s2, binding 9]--

@@ -43,28 +43,46 @@ function becameReady({ type, data }: LogEvent): boolean {
 }
 
 /**
- *     batch$     --[enqueued q by other, enqueued q by other]----[enqueued q by me]--[retried q, ready]--
- *     dispatch$  --[{q, 2}]----------------------------------------------------------[{q, 1}]------------
+ *     batch$     --[enqueued q by other ×2]--[enqueued q by me]--[retried q, ready]--[enqueued q, claimed by other]--
+ *     dispatch$  --[{q, 2}]--------------------------------------[{q, 1}]--------------------------------------------
  *
- * An enqueue of this daemon has asked its idle workers in its own script; everything else that becomes ready is told.
+ * An enqueue of this daemon has asked its idle workers in its own script; everything else that becomes ready is told,
+ * unless the step that made it ready gave it out.
  */
 export const dispatch$ = (batch$: Observable<LogBatch>, daemon: string): Observable<readonly Dispatch[]> =>
   batch$.pipe(
-    ownEvents(readyTypes),
-    map((events) => {
-      const found = new Map<string, Dispatch>();
-      for (const event of events) {
-        if (!becameReady(event) || (event.type === 'task.enqueued' && event.by === daemon)) continue;
-        const { queue, kind = '' } = event.data as { queue: string; kind?: string };
-        const any = event.type === 'queue.unpaused';
-        const key = any ? `${queue}\0\0` : `${queue}\0${kind}`;
-        const count = any ? Number.POSITIVE_INFINITY : (found.get(key)?.count ?? 0) + 1;
-        found.set(key, { kind: 'dispatch', queue, taskKind: any ? undefined : kind, count });
-      }
-      return [...found.values()];
-    }),
+    map((batch) => batch.filter((item) => item.kind === 'entry' && item.types.some((type) => readyTypes.has(type)))),
+    ownEvents(readyOrGiven),
+    map((events) => dispatchesOf(stillReady(events, daemon))),
     filter((list) => list.length > 0),
   );
+
+const readyOrGiven = new Set([...readyTypes, 'task.claimed']);
+
+/** From the last event to the first: a task that is given out later in the same entries is not ready any more. */
+function stillReady(events: readonly LogEvent[], daemon: string): LogEvent[] {
+  const given = new Set<unknown>();
+  const ready: LogEvent[] = [];
+  for (const event of events.toReversed()) {
+    const { task } = event.data as { task?: string };
+    if (event.type === 'task.claimed') given.add(task);
+    else if (becameReady(event) && !given.has(task) && !(event.type === 'task.enqueued' && event.by === daemon))
+      ready.push(event);
+  }
+  return ready.reverse();
+}
+
+function dispatchesOf(events: readonly LogEvent[]): Dispatch[] {
+  const found = new Map<string, Dispatch>();
+  for (const event of events) {
+    const { queue, kind = '' } = event.data as { queue: string; kind?: string };
+    const any = event.type === 'queue.unpaused';
+    const key = any ? `${queue}\0\0` : `${queue}\0${kind}`;
+    const count = any ? Number.POSITIVE_INFINITY : (found.get(key)?.count ?? 0) + 1;
+    found.set(key, { kind: 'dispatch', queue, taskKind: any ? undefined : kind, count });
+  }
+  return [...found.values()];
+}
 
 const dueTypes = new Set(['task.enqueued', 'task.retried', 'task.released', 'task.updated', 'queue.paused']);
 

@@ -1,3 +1,5 @@
-import { up } from './up.js';
+import { run } from './program.js';
 
-void up();
+process.exitCode = await run(process.argv.slice(2));
+// Sockets on their way down may take a moment; whatever takes longer is not waited for.
+setTimeout(() => process.exit(), 1500).unref();

@@ -1,3 +1,4 @@
+-- silent: it looks; only a new epoch has an event, and its turn writes that.
 -- The log as it is at this moment, and where an instant lies in it. A turn and not a read: a log that nobody has
 -- written to has no epoch yet, and one that came back from a restart is to have its new one before a position is given.
 -- @include turn

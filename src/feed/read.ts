@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Refusal } from '../errors.js';
 import { defineCommand } from '../protocol/command.js';
 import { type Filter, matchesType, Pattern } from '../protocol/filter.js';
 import { formatPosition, type Position, PositionText } from '../protocol/position.js';
@@ -40,7 +41,10 @@ export const read = defineCommand({
   }),
   result: z.object({ events: z.array(z.object({ offset: z.int(), event: Event })), next: z.string() }),
   fails: ['POSITION_LOST', 'BAD_POSITION', 'BAD_FILTER'],
-  run: async ({ from, to, types, limit }, { namespace, config }) => {
+  run: async ({ from, to, types, limit }, { namespace, served, config }) => {
+    // A namespace nobody has opened has no log and gets none by being read; `all` is where its first event will be.
+    if (!served && (typeof from === 'object' || words.includes(from))) return new Raw('{"events":[],"next":"all"}');
+    if (!served) throw new Refusal('POSITION_LOST', 'nobody has opened this namespace', { details: { reason: 'fork' } });
     const page = new ReadPage(types && toFilter(types), to === undefined ? undefined : toPosition(to), {
       events: limit,
       bytes: config.gateway.lineBytes - frameBytes,

@@ -1,30 +1,21 @@
-import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { ConnectionPort, SessionRef } from '../context.js';
 import { Refusal, type WireError } from '../errors.js';
 import type { FeedPort } from '../feed/port.js';
-import { errorLine, pushLine } from '../protocol/frame.js';
-import { formatPosition } from '../protocol/position.js';
+import { closedLine, errorLine, heartbeatLine, pushLine } from '../protocol/frame.js';
 import type { WorkersPort } from '../queue/port.js';
 import { bounds } from './bounds.js';
 import { FeedLane } from './feed-lane.js';
 import { pongNumber } from './framing.js';
-import type { Ending, Shared } from './hooks.js';
+import type { Arrival, Ending, Shared } from './hooks.js';
 import { Identity } from './identity.js';
 import { Inbox, type InboxOwner } from './inbox.js';
 import { Outbox, type OutboxOwner } from './outbox.js';
 import { Ports } from './ports.js';
-import { probeConnection, reportFault } from './probes.js';
+import { guarded, probeConnection, reportFault } from './probes.js';
 import { Pulse, type Pulsed } from './pulse.js';
 import { Receipts, type Settled } from './receipts.js';
 import type { WorkersSink } from './sinks.js';
-
-export interface Arrival {
-  readonly ws: WebSocket;
-  readonly socket: Socket;
-  readonly address: string;
-  readonly authenticated: boolean;
-}
 
 /** `readyState` of a ws that has neither sent nor answered a close frame. */
 const openState = 1;
@@ -40,7 +31,7 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
   readonly identity: Identity;
   /** Number of the inbound message whose line is being started. */
   message = 0;
-  /** Why we ended it, if it was us. */
+  /** Why it ends, once it does: by us, or as ws told us. */
   closing: { readonly how: Ending; readonly code: number; readonly reason: string } | undefined;
   /** We do not read it for now: it asks faster than it is answered, or than it reads the answers. */
   paused = false;
@@ -78,9 +69,9 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
   #listen(ws: WebSocket): void {
     // A bad frame is an `error` of the socket; without a listener in the same tick it would end the process.
     ws.on('error', (error) => this.#abandon(1002, error.message));
-    ws.on('message', (data, binary) => this.#read(data as Buffer, binary));
-    ws.on('ping', () => this.#heard());
-    ws.on('pong', (data) => this.#ponged(data));
+    ws.on('message', (data, binary) => guarded('a message', () => this.#read(data as Buffer, binary)));
+    ws.on('ping', () => guarded('a ping', () => this.#heard()));
+    ws.on('pong', (data) => guarded('a pong', () => this.#ponged(data)));
     ws.on('close', (code, reason) => this.#closed(code, reason.toString()));
   }
 
@@ -96,7 +87,7 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
   }
 
   attach(session: SessionRef): void {
-    if (this.#phase !== 'open') return; // The socket went while the session was opened: nobody is here to hold it.
+    if (this.#phase !== 'open') return; // The socket went while the session was opened: session.open sees to it.
     if (this.session && this.session.id !== session.id) this.detach();
     this.identity.attach(session);
     this.#shared.registry.attach(session.id, this);
@@ -128,7 +119,7 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
   }
 
   push(line: string): void {
-    if (!this.#fits(line)) {
+    if (!this.#outbox.fits(line)) {
       reportFault('a push larger than gateway.lineBytes', new Error(`${line.slice(0, 60)}…`));
       return;
     }
@@ -137,7 +128,7 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
   }
 
   deliver(line: string, settled: Settled): void {
-    if (this.#fits(line)) this.#outbox.deliver(line, settled);
+    if (this.#outbox.fits(line)) this.#outbox.deliver(line, settled);
     else settled('unwritten');
   }
 
@@ -163,7 +154,7 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
     if (this.#phase !== 'open') return;
     this.#phase = 'closing';
     this.closing = { how, code, reason };
-    this.#outbox.end(pushLine('closed', { code, reason, ...(afterMs === undefined ? {} : { afterMs }) }));
+    this.#outbox.end(closedLine(code, reason, afterMs));
     // Handed back now, refunded: whoever takes over must not wait for us.
     if (how === 'drained') this.#receipts.end('silent');
     if (this.paused) this.#ws.resume(); // Or its close frame is never seen.
@@ -179,8 +170,8 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
 
   answer(id: number | undefined, line: string, unwritten?: () => void): void {
     if (id === undefined) return;
-    if (!this.#fits(line)) {
-      unwritten?.();
+    if (!this.#outbox.fits(line)) {
+      if (unwritten) guarded('the fate of a reply', unwritten);
       this.refuse(id, new Refusal('TOO_LARGE', 'the answer would be larger than a line may be').toWire());
     } else if (this.#inbox.answered(id)) {
       this.#outbox.line(line, unwritten);
@@ -225,9 +216,8 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
   heartbeat(): void {
     const position = this.#ports.tail?.position;
     if (!position) return;
-    const redis = this.#shared.hooks.redisUp() ? 'up' : 'down';
-    const at = new Date().toISOString();
-    this.push(pushLine('heartbeat', { at, position: formatPosition(position), redis }));
+    // In the feed's lane: a position must not overtake the events before it.
+    this.#outbox.chunk(Buffer.from(heartbeatLine(position, this.#shared.hooks.redisUp() ? 'up' : 'down')), 1);
   }
 
   // ---- inside
@@ -265,13 +255,8 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
 
   #pingMs(): number {
     const { pingMs } = this.#shared.config.gateway;
-    if (pingMs > 0) return pingMs;
-    return Math.min(bounds.pingMaxMs, this.session ? this.session.ttlMs / 3 : bounds.pingMaxMs);
-  }
-
-  #fits(line: string): boolean {
-    const { lineBytes } = this.#shared.config.gateway;
-    return line.length * 3 <= lineBytes || Buffer.byteLength(line) <= lineBytes;
+    // Never rarer than a third of the ttl: the pongs keep the session of a client that is driven by hand.
+    return Math.min(pingMs || bounds.pingMaxMs, this.session ? this.session.ttlMs / 3 : bounds.pingMaxMs);
   }
 
   #letGoOfSession(): void {
@@ -296,6 +281,7 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
     this.#phase = 'closed';
     const clean = code === 1000 || code === 1001 || code === 1005;
     const last = this.closing ?? { how: clean ? 'clean' : 'broken', code, reason };
+    this.closing = last;
     try {
       this.#pulse.end();
       this.#outbox.close();

@@ -5,9 +5,9 @@ import type { EventLog } from '../redis/event-log.js';
 import type { LogBatch, LogEntry, LogEvent, LogGap } from '../redis/log-entry.js';
 import { CatchUp } from './catch-up.js';
 import { type ChunkBounds, cut } from './chunk.js';
+import type { Cursor } from './cursor.js';
 import { FilterGroup, filterKey } from './filter-group.js';
 import { FilterIndex } from './filter-index.js';
-import type { Tail } from './tail.js';
 
 export const positionLine = (position: Position): string =>
   `{"op":"position","position":"${formatPosition(position)}"}`;
@@ -22,17 +22,17 @@ export const gapLine = ({ reason, from, to, lost }: LogGap): string =>
   });
 
 /**
- * One namespace's events on their way to the tails of this daemon. Tails at the head share one cursor, `head`: a batch
+ * One namespace's events on their way to the cursors of this daemon. Those at the head share one cursor, `head`: a batch
  * is matched once an event, cut into chunks once a group, and the same buffer goes to every member. Whoever has no
- * room falls behind with a place of its own (tail.ts) and costs nothing until its socket drains.
+ * room falls behind with a place of its own (cursor.ts) and costs nothing until its socket drains.
  */
 export class Fanout {
   readonly log: EventLog;
   readonly bounds: ChunkBounds;
   readonly catchUp: CatchUp;
-  readonly tails = new Set<Tail>();
-  /** Tails that have read further than the ring, and look again at every batch. */
-  readonly waiting = new Set<Tail>();
+  readonly cursors = new Set<Cursor>();
+  /** Those that have read further than the ring, and look again at every batch. */
+  readonly waiting = new Set<Cursor>();
   readonly #groups = new Map<string, FilterGroup>();
   readonly #index = new FilterIndex();
   readonly #subscription: Subscription;
@@ -51,7 +51,7 @@ export class Fanout {
     this.#subscription = log.batch$.subscribe({ next: (batch) => this.#hand(batch), error: onError });
   }
 
-  /** Where every live tail stands. */
+  /** Where every live cursor stands. */
   get head(): Position {
     return this.#head;
   }
@@ -100,7 +100,7 @@ export class Fanout {
       else this.#announce(positionLine(item.position), item.position);
     }
     this.#flush();
-    for (const tail of [...this.waiting]) tail.pump();
+    for (const cursor of [...this.waiting]) cursor.pump();
   }
 
   #match(entry: LogEntry): void {
@@ -125,7 +125,7 @@ export class Fanout {
     for (const group of this.#touched) {
       const chunks = cut(group.pending, to.offset, this.bounds);
       group.pending = [];
-      for (const tail of group.live) tail.take(chunks, from);
+      for (const cursor of group.live) cursor.take(chunks, from);
     }
     this.#touched = [];
   }
@@ -135,6 +135,6 @@ export class Fanout {
     this.#flush();
     this.#head = to;
     this.#read = to;
-    for (const { live } of this.#groups.values()) for (const tail of live) tail.tell(line, to.offset);
+    for (const { live } of this.#groups.values()) for (const cursor of live) cursor.tell(line, to.offset);
   }
 }

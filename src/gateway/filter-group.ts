@@ -1,7 +1,7 @@
 import { type Filter, matchesType } from '../protocol/filter.js';
 import type { LogEntry, LogEvent } from '../redis/log-entry.js';
 import type { Chunk } from './chunk.js';
-import type { Tail } from './tail.js';
+import type { Cursor } from './cursor.js';
 
 /** Published types are the clients' to invent: what is remembered about them is bounded. */
 const typesMax = 4096;
@@ -16,12 +16,12 @@ export function matchesWhere(filter: Filter, event: LogEvent): boolean {
 export const filterKey = ({ types, where }: Filter): string =>
   JSON.stringify([[...types].sort(), Object.entries(where).sort(([a], [b]) => (a < b ? -1 : 1))]);
 
-/** All tails with the same set of filters. What one of them is to get, all of them are, so it is put together once. */
+/** All cursors with the same set of filters. What one of them is to get, all of them are, so it is put together once. */
 export class FilterGroup {
   readonly key: string;
   readonly filters: readonly Filter[];
-  /** Members whose cursor stands at the head. */
-  readonly live = new Set<Tail>();
+  /** Members that stand at the head. */
+  readonly live = new Set<Cursor>();
   members = 0;
   /** Matched in the batch that is being handed out; see Fanout. */
   pending: LogEvent[] = [];

@@ -1,3 +1,5 @@
+import type { Socket } from 'node:net';
+import type { WebSocket } from 'ws';
 import type { Config } from '../config.js';
 import type { Context, SessionRef } from '../context.js';
 import type { Connection } from './connection.js';
@@ -35,6 +37,14 @@ export interface GatewayHooks {
    * `opens`: session.open and feed.subscribe bring a namespace into being, reads do not.
    */
   namespace(name: string, opens: boolean): Promise<NamespaceParts>;
+}
+
+/** A socket that has passed the handshake. */
+export interface Arrival {
+  readonly ws: WebSocket;
+  readonly socket: Socket;
+  readonly address: string;
+  readonly authenticated: boolean;
 }
 
 /** What the connections of one gateway share. */

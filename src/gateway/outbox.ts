@@ -3,6 +3,7 @@ import { closeCodes } from '../protocol/close-codes.js';
 import type { Flusher } from './flusher.js';
 import { pingBytesMax, writePing } from './framing.js';
 import { Lanes } from './lanes.js';
+import { guarded } from './probes.js';
 import type { Settled } from './receipts.js';
 import { abandonScratch, scratch, scratchBytes } from './scratch.js';
 
@@ -32,6 +33,7 @@ export class Outbox {
   readonly #owner: OutboxOwner;
   readonly #flusher: Flusher;
   readonly #clock: { readonly now: number };
+  readonly #lineBytes: number;
   readonly #outboxBytes: number;
   readonly #lanes: Lanes;
   readonly #done = (error?: Error | null): void => {
@@ -64,6 +66,7 @@ export class Outbox {
     this.#flusher = flusher;
     this.#clock = wheel;
     this.spokeAt = wheel.now;
+    this.#lineBytes = bounds.lineBytes;
     this.#outboxBytes = bounds.outboxBytes;
     this.#lanes = new Lanes(bounds.lineBytes);
   }
@@ -83,10 +86,14 @@ export class Outbox {
     return this.#blocked ? this.#lanes.controlChars + this.#sealedBytes : 0;
   }
 
+  fits(line: string): boolean {
+    return line.length * 3 <= this.#lineBytes || Buffer.byteLength(line) <= this.#lineBytes;
+  }
+
   /** A control line. `unwritten` is called if it never reaches the socket. */
   line(text: string, unwritten?: () => void): void {
     if (this.#ended) {
-      unwritten?.();
+      if (unwritten) guarded('the fate of a reply', unwritten);
       return;
     }
     if (unwritten) this.#unwritten.push(unwritten);
@@ -149,10 +156,12 @@ export class Outbox {
    */
   end(last: string): void {
     if (this.#ended) return;
-    if (this.#blocked) this.#drop();
+    if (this.#blocked || !this.#owner.writable) this.#drop();
     else this.#lanes.dropFeed();
-    this.#lanes.addControl(last);
-    this.#write();
+    if (this.#owner.writable) {
+      this.#lanes.addControl(last);
+      this.#write();
+    }
     this.#ended = true;
   }
 
@@ -180,7 +189,7 @@ export class Outbox {
     if (!this.#wake || this.room() <= 0) return;
     const wake = this.#wake;
     this.#wake = undefined;
-    wake();
+    guarded('a feed writer', wake);
   }
 
   /** Forgets what waits and says so. */
@@ -192,8 +201,8 @@ export class Outbox {
     this.#lanes.drop();
     this.#sealed = [];
     this.#sealedBytes = 0;
-    for (const tell of settled) tell('unwritten');
-    for (const tell of unwritten) tell();
+    for (const tell of settled) guarded('the fate of a task line', () => tell('unwritten'));
+    for (const tell of unwritten) guarded('the fate of a reply', tell);
   }
 
   #write(): void {

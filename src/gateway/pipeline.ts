@@ -75,17 +75,14 @@ export class Pipeline {
   }
 
   #start(call: Call, entry: Entry, params: Record<string, unknown>, context: Context): void {
-    let running: Promise<unknown>;
     try {
-      running = entry.command.run(params, context);
+      entry.command.run(params, context).then(
+        (result: unknown) => this.#succeed(call, result),
+        (error: unknown) => this.#fail(call, error),
+      );
     } catch (error) {
-      this.#fail(call, error);
-      return;
+      this.#fail(call, error); // Thrown before it was a promise.
     }
-    running.then(
-      (result) => this.#succeed(call, result),
-      (error) => this.#fail(call, error),
-    );
   }
 
   #succeed(call: Call, result: unknown): void {

@@ -39,6 +39,15 @@ export interface FaultEvent {
   readonly error: unknown;
 }
 
+/** Runs what others gave us: whatever it throws is a fault of ours and ends neither the caller nor the process. */
+export function guarded(where: string, run: () => void): void {
+  try {
+    run();
+  } catch (error) {
+    reportFault(where, error);
+  }
+}
+
 /** Reports a fault and answers its ref. Without a subscriber it goes to stderr: a fault is never silent. */
 export function reportFault(where: string, error: unknown): string {
   const ref = newId();

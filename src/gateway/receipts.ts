@@ -1,4 +1,5 @@
 import type { Fate } from '../queue/port.js';
+import { guarded } from './probes.js';
 
 export type Settled = (fate: Fate) => void;
 
@@ -52,6 +53,6 @@ export class Receipts {
     if (count === 0) return;
     // Taken out first: whoever hears of a fate may write again at once.
     const done = this.#waiting.splice(0, count);
-    for (const { settled } of done) for (const tell of settled) tell(fate);
+    for (const { settled } of done) for (const tell of settled) guarded('the fate of a task line', () => tell(fate));
   }
 }

@@ -17,7 +17,7 @@ export interface RouterOptions {
 
 const tickMs = 1000;
 
-/** Where the log becomes lines: one Fanout a namespace, one Tail a connection. */
+/** Where the log becomes lines: one Fanout a namespace, one Tail with its cursor a connection. */
 export class Router implements Service {
   readonly name = 'router';
   readonly #options: RouterOptions;
@@ -42,7 +42,7 @@ export class Router implements Service {
     clearInterval(this.#timer);
     this.#timer = undefined;
     for (const fanout of this.#fanouts.values()) {
-      for (const tail of [...fanout.tails]) tail.dispose();
+      for (const cursor of [...fanout.cursors]) cursor.end();
       fanout.close();
     }
     this.#fanouts.clear();
@@ -57,10 +57,10 @@ export class Router implements Service {
   stats(): { tails: number; groups: number; behind: number; reading: number } {
     const sums = { tails: 0, groups: 0, behind: 0, reading: 0 };
     for (const fanout of this.#fanouts.values()) {
-      sums.tails += fanout.tails.size;
+      sums.tails += fanout.cursors.size;
       sums.groups += fanout.groups;
       sums.reading += fanout.catchUp.reading;
-      for (const tail of fanout.tails) if (tail.standing === 'behind') sums.behind++;
+      for (const cursor of fanout.cursors) if (!cursor.live) sums.behind++;
     }
     return sums;
   }
@@ -80,8 +80,8 @@ export class Router implements Service {
   }
 
   #tick(): void {
-    for (const { tails } of this.#fanouts.values()) {
-      for (const tail of tails) tail.tick(this.#positionEvery, this.#quietTicks);
+    for (const { cursors } of this.#fanouts.values()) {
+      for (const cursor of cursors) cursor.tick(this.#positionEvery, this.#quietTicks);
     }
   }
 }

@@ -1,18 +1,10 @@
 import type { SessionRef } from '../context.js';
 import type { QueueJoins, Release } from '../queue/joins.js';
 import type { Asked, ClaimedTask, ClaimRow, Dispatcher, Fresh } from '../queue/port.js';
-import { QueueTakers, serves, type Taker } from './worker.js';
+import { askEager, askIdle, type Row, tasksMax, wantArgs, wantsMax } from './asking.js';
+import { type Owner, QueueTakers, type Taker, type TaskHolder } from './worker.js';
 
-/** Tasks that one script may hand out: with 200 items of its own it stays within its bound. */
-const tasksMax = 100;
-/** Wants that one script may carry. */
-const wantsMax = 64;
-
-interface Row {
-  readonly taker: Taker;
-  readonly count: number;
-  readonly generation: number;
-}
+export type Handed = Pick<ClaimedTask, 'task' | 'fence'>;
 
 /** Reads from Redis what a taker's session really holds under its name. */
 export type ReadHeld = (session: string, worker: string, queue: string) => Promise<readonly [string, string][]>;
@@ -61,7 +53,7 @@ export class WorkerPool implements Dispatcher {
 
   remove(taker: Taker): void {
     const takers = this.#queues.get(taker.queue);
-    if (!takers) return;
+    if (!takers || taker.gone) return;
     // It may have been woken for a task and go before it asked: the next one is told instead.
     const wasWoken = takers.eager.has(taker);
     takers.remove(taker);
@@ -90,6 +82,7 @@ export class WorkerPool implements Dispatcher {
   }
 
   holds(session: string, task: string, fence: number, holder: TaskHolder): void {
+    if (holder.owner.gone) return;
     const tasks = this.#holders.get(session) ?? new Map();
     this.#holders.set(session, tasks);
     tasks.set(task, { fence, holder });
@@ -124,21 +117,25 @@ export class WorkerPool implements Dispatcher {
   }
 
   /** A connection has let go of the session: what its workers held counts here no longer. A newer connection's does. */
-  forgetOwner(session: string, owner: object): void {
+  forgetOwner(session: string, owner: Owner): void {
     const tasks = this.#holders.get(session);
     if (!tasks) return;
     for (const [task, { holder }] of tasks) if (holder.owner === owner) tasks.delete(task);
     if (tasks.size === 0) this.#holders.delete(session);
   }
 
-  /** Hands tasks back that did not reach their worker; the attempt is refunded. */
-  giveBack(tasks: readonly ClaimedTask[], session: SessionRef): void {
-    if (tasks.length === 0 || !this.#joins) return;
+  /** Hands tasks back that did not reach their worker; the attempt is refunded. Answers those that went back. */
+  async giveBack(tasks: readonly Handed[], session: SessionRef): Promise<Handed[]> {
+    if (tasks.length === 0 || !this.#joins) return [];
     const reason = this.draining ? 'drained' : 'undelivered';
     const rest = { session: session.id, binding: session.binding, reason, afterMs: undefined, saved: '' } as const;
     const items: Release[] = tasks.map(({ task, fence }) => ({ ...rest, task, fence }));
-    // Redis away: the session's end gives them back, charged; nothing better can be known.
-    this.#joins.release(items).catch(() => undefined);
+    try {
+      const texts = await this.#joins.release(items);
+      return tasks.filter((_, i) => !texts[i]!.startsWith('!'));
+    } catch {
+      return []; // Redis away: the session's end gives them back, charged; nothing better can be known.
+    }
   }
 
   claimSoon(): void {
@@ -180,8 +177,21 @@ export class WorkerPool implements Dispatcher {
         if (takers.eager.size > 0 && left > 0) left -= askEager(takers, left, rows);
         if (news && takers.idle.size > 0 && left > 0) left -= askIdle(takers, news, left, rows);
       }
+      if (rows.length > 0 && (left <= 0 || rows.length >= wantsMax)) this.#rotate(rows[0]!.taker.queue);
     }
-    return { args: wantArgs(rows), settle: (got) => this.#settle(rows, got), fail: () => this.#failed(rows) };
+    return {
+      args: wantArgs(rows),
+      settle: (got) => this.#settle(rows, got),
+      fail: (error) => this.#failed(rows, error),
+    };
+  }
+
+  /** A queue that was asked for first in a full script is asked for last in the next: none can starve another. */
+  #rotate(queue: string): void {
+    const takers = this.#queues.get(queue);
+    if (!takers || this.#queues.size === 1) return;
+    this.#queues.delete(queue);
+    this.#queues.set(queue, takers);
   }
 
   #settle(rows: readonly Row[], got: readonly ClaimRow[]): void {
@@ -201,24 +211,29 @@ export class WorkerPool implements Dispatcher {
       const stale = this.#queues.get(taker.queue)?.generation !== generation;
       // A session that does not speak here has nothing to wait for: its keeper finds out why.
       if (gone.has(i) || (tasks.length < count && !more && !stale)) taker.dry = true;
-      if (tasks.length > 0) taker.take(tasks);
+      taker.take(tasks);
       this.changed(taker);
     });
   }
 
   /** The reply is lost, the claim perhaps not: what the session holds is read before its workers ask again. */
-  #failed(rows: readonly Row[]): void {
-    for (const taker of new Set(rows.map((row) => row.taker))) void this.#reconcile(taker, rows);
+  #failed(rows: readonly Row[], error: unknown): void {
+    for (const taker of new Set(rows.map((row) => row.taker))) {
+      taker.failed(error);
+      void this.#reconcile(taker, rows);
+    }
   }
 
   async #reconcile(taker: Taker, rows: readonly Row[]): Promise<void> {
     const asked = rows.filter((row) => row.taker === taker).reduce((sum, row) => sum + row.count, 0);
-    for (let attempt = 0; attempt < 60 && this.#queues.has(taker.queue); attempt++) {
+    // The end of a connection decides about what its workers held; a queue.claim call's name is only its own.
+    const ended = (): boolean => taker.owner.gone && !taker.name.startsWith('\0');
+    for (let attempt = 0; attempt < 60 && !ended(); attempt++) {
       try {
         const held = await this.#readHeld(taker.session.id, taker.name, taker.queue);
         const lost = held.filter(([task]) => !this.isHeld(taker.session.id, task));
-        this.giveBack(
-          lost.map(([task, fence]) => ({ task, fence: Number(fence), line: '' })),
+        await this.giveBack(
+          lost.map(([task, fence]) => ({ task, fence: Number(fence) })),
           taker.session,
         );
         break;
@@ -230,54 +245,4 @@ export class WorkerPool implements Dispatcher {
     taker.dry = false;
     this.changed(taker);
   }
-}
-
-/** What a held task counts against. */
-export interface TaskHolder {
-  /** The connection's workers it belongs to. */
-  readonly owner: object;
-  /** The task is finished or taken: its credit is free. */
-  let(task: string): void;
-  /** It was not finished after all. */
-  regain(task: string, fence: number): void;
-}
-
-function askEager(takers: QueueTakers, max: number, rows: Row[]): number {
-  // In rounds: a worker of large credit must not take at once what its neighbours could do beside it.
-  let asked = 0;
-  const share = Math.max(1, Math.ceil(max / Math.min(takers.eager.size, wantsMax)));
-  for (const taker of [...takers.eager]) {
-    if (asked >= max || rows.length >= wantsMax) break;
-    asked += push(takers, taker, Math.min(taker.free, share, max - asked), rows);
-  }
-  return asked;
-}
-
-function askIdle(takers: QueueTakers, news: Fresh, max: number, rows: Row[]): number {
-  let asked = 0;
-  const most = Math.min(max, news.tasks);
-  const share = Math.max(1, Math.ceil(most / Math.min(takers.idle.size, wantsMax)));
-  for (const taker of [...takers.idle]) {
-    if (asked >= most || rows.length >= wantsMax) break;
-    if (taker.kinds && ![...news.kinds].some((kind) => serves(taker, kind))) continue;
-    asked += push(takers, taker, Math.min(taker.free, share, most - asked), rows);
-  }
-  return asked;
-}
-
-function push(takers: QueueTakers, taker: Taker, count: number, rows: Row[]): number {
-  if (count <= 0) return 0;
-  taker.pending += count;
-  rows.push({ taker, count, generation: takers.generation });
-  takers.sort(taker);
-  return count;
-}
-
-function wantArgs(rows: readonly Row[]): (string | number)[] {
-  const args: (string | number)[] = [rows.length];
-  for (const { taker, count } of rows) {
-    const { session, name, queue, kinds, leaseMs } = taker;
-    args.push(session.id, session.binding, name, queue, kinds ? kinds.join('\0') : '', leaseMs ?? '', count);
-  }
-  return args;
 }

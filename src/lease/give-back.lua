@@ -1,34 +1,45 @@
 #!lua flags=allow-oom
--- Holdings of sessions that have ended, and work of sessions whose socket stayed broken past their grace. At most 100 a
--- call, one event each. The ended session is forgotten with its last holding. Args: limit.
+-- What ended sessions leave behind, and the work of sessions whose socket stayed broken past their grace. At most `limit`
+-- holdings a call, one event each; the ended session is forgotten with its last holding. Idempotent: whoever calls takes
+-- the next page. Answers whether more is left and when the next grace runs out (milliseconds, or '').
 -- @include finish
 local left, more = tonumber(limit), 0
 
-local function giveTasks(id)
-  local held = call('ZRANGE', P .. 'held:' .. id, 0, left - 1)
-  for _, member in ipairs(held) do
-    local taskId = string.sub(member, 2)
-    local run = string.sub(member, 1, 1) == 't' and task.runs({ taskId })[taskId]
-    if run and run[STATE] == 'active' and run[SESSION] == id then
-      giveBack(task.header(taskId), run, 'sessionLost', { refundsMax = 0 })
-    else remove(P .. 'held:' .. id, member) end
+-- By the first letter of a holding. Locks and reservations join here, with whether a broken socket is enough for them.
+local givers = {}
+function givers.t(id, taskId, run)
+  local head = run and run[STATE] == 'active' and run[SESSION] == id and task.header(taskId)
+  if not head then return false end
+  giveBack(head, run, 'sessionLost', { refundsMax = 0 })
+  return true
+end
+
+local function give(id)
+  local key, ids = P .. 'held:' .. id, {}
+  local held = call('ZRANGE', key, 0, left - 1)
+  for i, member in ipairs(held) do ids[i] = string.sub(member, 2) end
+  local runs = task.runs(ids)
+  for i, member in ipairs(held) do
+    local giver = givers[string.sub(member, 1, 1)]
+    -- A member without its thing is left from nothing we know; it must not keep the session for ever.
+    if not giver or not giver(id, ids[i], runs[ids[i]]) then remove(key, member) end
   end
   left = left - #held
   task.flush()
-  return #held
 end
 
 for _, id in ipairs(call('ZRANGE', P .. 'ending', 0, 19)) do
-  if left > 0 then giveTasks(id) end
+  if left > 0 then give(id) end
   if call('EXISTS', P .. 'held:' .. id) == 0 then
     call('ZREM', P .. 'ending', id)
     call('DEL', P .. 'session:' .. id)
-  else more = 1 end
+  end
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'grace', '-inf', int(turn.lease), 'LIMIT', 0, 20)) do
-  if left > 0 then giveTasks(id) end
-  if call('EXISTS', P .. 'held:' .. id) == 0 then call('ZREM', P .. 'grace', id) else more = 1 end
+  if left > 0 then give(id) end
+  if call('EXISTS', P .. 'held:' .. id) == 0 then call('ZREM', P .. 'grace', id) end
 end
-if call('ZCARD', P .. 'ending') > 0 then more = 1 end
+if call('EXISTS', P .. 'ending') == 1 then more = 1 end
 local soonest = call('ZRANGE', P .. 'grace', 0, 0, 'WITHSCORES')[2]
+if soonest and tonumber(soonest) <= turn.lease then more = 1 end
 return turn.close({ more, soonest and int(math.max(0, tonumber(soonest) - turn.lease)) or '' })

@@ -1,11 +1,13 @@
--- One session and a page of what it holds. Args: id, cursor, limit. Answers its row (or '' if it is gone), the holdings
--- and where to go on.
+-- silent: it only reads.
+-- One session and a page of what it holds. Args: id, cursor, limit (0: the session alone). Answers its row (or '' if it
+-- is gone), the holdings and where to go on.
 -- @include reading
 -- @include holdings
+local skew = skewMs()
 local deadline = call('ZSCORE', P .. 'sessions', id)
 local row = call('HMGET', P .. 'session:' .. id, 'agent', 'binding', 'openedAt', 'ended')
-if not deadline or not row[1] or tonumber(deadline) <= leaseMs() then return { '', {}, '' } end
-local skew = tonumber(call('HGET', KEYS[1], 'skew') or 0)
-local out, nextCursor = holdingsOf(id, cursor, tonumber(limit))
-if not out then return refuse('BAD_REQUEST', '{"message":"cursor is not one this op gave"}') end
+if not deadline or not row[1] or row[4] or tonumber(deadline) <= nowMs() - skew then return { '', {}, '' } end
+local out, nextCursor = {}, ''
+if limit ~= '0' then out, nextCursor = holdingsOf(id, cursor, tonumber(limit), skew) end
+if not out then return refuse('BAD_REQUEST', '{"message":"cursor is not one this op gave","path":"cursor"}') end
 return { { row[1], row[2], row[3], string.format('%.0f', tonumber(deadline) + skew) }, out, nextCursor }

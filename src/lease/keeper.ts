@@ -17,6 +17,7 @@ interface Row {
 interface Kept {
   readonly ref: SessionRef;
   heardAt: number;
+  /** The newest frame that a renewal in Redis counts from. */
   renewedAt: number;
   sending: boolean;
 }
@@ -29,7 +30,10 @@ export interface KeeperHooks {
   replaced(session: string): void;
 }
 
-export type Renewed = { readonly at: number; readonly state: 'renewed' | 'gone' | 'replaced' };
+export type Renewed =
+  | { readonly state: 'renewed'; readonly at: number }
+  | { readonly state: 'gone'; readonly at: number }
+  | { readonly state: 'replaced'; readonly at: number; readonly by: number };
 
 /**
  * The sessions of one namespace that are bound to sockets of this daemon. Inbound frames only note the time; renewals go
@@ -44,6 +48,7 @@ export class SessionKeeper implements Service {
   readonly #renewals: Joiner<Row, Renewed>;
   #timer: NodeJS.Timeout | undefined;
   #tickMs = 1000;
+  #running = false;
 
   constructor(namespace: Namespace, hooks: KeeperHooks) {
     this.name = `sessions ${namespace.name}`;
@@ -62,10 +67,12 @@ export class SessionKeeper implements Service {
   }
 
   async start(): Promise<void> {
+    this.#running = true;
     this.#arm();
   }
 
   async stop(): Promise<void> {
+    this.#running = false;
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
@@ -77,25 +84,46 @@ export class SessionKeeper implements Service {
     const tickMs = Math.max(10, Math.min(1000, ref.ttlMs / 12));
     if (tickMs < this.#tickMs) {
       this.#tickMs = tickMs;
-      this.#arm();
+      if (this.#running) this.#arm();
     }
   }
 
   detach(ref: SessionRef): void {
-    if (this.#kept.get(ref.id)?.ref.binding === ref.binding) this.#kept.delete(ref.id);
+    const kept = this.#mine(ref);
+    this.#kept.delete(kept?.ref.id ?? '');
+    // What was heard last counts although nothing more can be: the deadline runs from there.
+    if (kept && kept.heardAt > kept.renewedAt) this.#send(kept);
     if (this.#kept.size === 0) this.#tickMs = 1000;
   }
 
-  /** An inbound frame of the session was counted. Called for every frame. */
-  heard(session: string): void {
-    const kept = this.#kept.get(session);
-    if (kept) kept.heardAt = performance.now();
+  /** An inbound frame on the socket that `ref` is bound to. Called for every frame; an older socket's do not count. */
+  heard(ref: SessionRef): void {
+    const kept = this.#mine(ref);
+    if (!kept) return;
+    kept.heardAt = performance.now();
+    // After a long silence the deadline may be nearer than the next tick: a frame that came in time is not lost to that.
+    if (kept.heardAt - kept.renewedAt > ref.ttlMs / 2 && !kept.sending) this.#send(kept);
   }
 
   /** Renews now and answers when it is in Redis: the proof that a client may reckon with. */
   async prove(ref: SessionRef): Promise<Renewed> {
-    const [renewed] = await this.#renewals.add([{ session: ref.id, binding: ref.binding, heardAt: performance.now() }]);
+    const heardAt = performance.now();
+    const [renewed] = await this.#renewals.add([{ session: ref.id, binding: ref.binding, heardAt }]);
+    this.#learn(ref, renewed!, heardAt);
     return renewed!;
+  }
+
+  #mine(ref: SessionRef): Kept | undefined {
+    const kept = this.#kept.get(ref.id);
+    return kept?.ref.binding === ref.binding ? kept : undefined;
+  }
+
+  #learn(ref: SessionRef, { state }: Renewed, heardAt: number): void {
+    const kept = this.#mine(ref);
+    if (!kept) return;
+    if (state === 'renewed') kept.renewedAt = Math.max(kept.renewedAt, heardAt);
+    else if (state === 'gone') this.#hooks.lost(ref.id);
+    else this.#hooks.replaced(ref.id);
   }
 
   #arm(): void {
@@ -117,31 +145,28 @@ export class SessionKeeper implements Service {
 
   #send(kept: Kept): void {
     kept.sending = true;
-    const { heardAt } = kept;
-    this.#renewals.add([{ session: kept.ref.id, binding: kept.ref.binding, heardAt }]).then(
-      ([renewed]) => {
-        kept.sending = false;
-        kept.renewedAt = Math.max(kept.renewedAt, heardAt);
-        if (this.#kept.get(kept.ref.id) !== kept) return;
-        if (renewed!.state === 'gone') this.#hooks.lost(kept.ref.id);
-        if (renewed!.state === 'replaced') this.#hooks.replaced(kept.ref.id);
-      },
+    const { ref, heardAt } = kept;
+    const done = (): void => {
+      kept.sending = false;
+    };
+    this.#renewals
+      .add([{ session: ref.id, binding: ref.binding, heardAt }])
+      .then(([renewed]) => this.#learn(ref, renewed!, heardAt))
       // Redis is away: the next tick tries again, and the lease clock stands still for as long.
-      () => {
-        kept.sending = false;
-      },
-    );
+      .then(done, done);
   }
 
   async #renew(rows: readonly Row[]): Promise<Renewed[]> {
     const now = performance.now();
-    const args = rows.flatMap(({ session, binding, heardAt }) => [
-      session,
-      binding,
-      Math.max(0, Math.round(now - heardAt)),
-    ]);
-    const [at, results] = await this.#namespace.call<[string, number[]]>(renewScript, args);
-    const states = ['gone', 'renewed', 'replaced'] as const;
-    return results.map((result) => ({ at: Number(at), state: states[result]! }));
+    const args = rows.flatMap(({ session, binding, heardAt }) => {
+      // Rounded down: the deadline may be a millisecond late for who waits, never early for who holds.
+      return [session, binding, Math.max(0, Math.floor(now - heardAt))];
+    });
+    const [time, results] = await this.#namespace.call<[string, string[]]>(renewScript, args);
+    const at = Number(time);
+    return results.map((result): Renewed => {
+      if (result === '') return { state: 'renewed', at };
+      return result === '0' ? { state: 'gone', at } : { state: 'replaced', at, by: Number(result) };
+    });
   }
 }

@@ -6,7 +6,7 @@ import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 import { type HoldingRow, instant, LeaseKind } from './model.js';
 
-const sessionsScript = lua(import.meta.url, './sessions.lua', ['cursor']);
+const sessionsScript = lua(import.meta.url, './sessions.lua', ['first', 'count']);
 const holdingsScript = lua(import.meta.url, './holdings.lua', ['id', 'cursor', 'limit']);
 
 const Lease = z.object({
@@ -20,50 +20,57 @@ const Lease = z.object({
 });
 type Lease = z.infer<typeof Lease>;
 
-/** Where a listing is: the page of sessions (`scan`), the session in it, and how far in what that one holds. */
+/** A row is less than this on the wire, whatever names are in it: so many fit a line. */
+const rowBytes = 2048;
+/** Reads a call makes before it answers with what it has: a filter that finds nothing goes on with its cursor. */
+const readsMax = 100;
+const pageOfNames = 100;
+
+/**
+ * Where a listing is: at the first session that is not done, by name, and how far in that one: '' for its beginning, '+'
+ * for behind its own lease, then the cursor of its holdings.
+ */
 interface Place {
-  readonly scan: string;
   readonly session: string;
   readonly held: string;
 }
 
-const start: Place = { scan: '0', session: '', held: '' };
-const print = (place: Place): string => `${place.scan}|${place.session}|${place.held}`;
+const print = ({ session, held }: Place): string => `${session}|${held}`;
 function read(cursor: string | undefined): Place {
-  if (cursor === undefined) return start;
-  const found = /^(\d+)\|([^|]*)\|(.*)$/.exec(cursor);
+  if (cursor === undefined) return { session: '', held: '' };
+  const found = /^([^|]*)\|((?:\+.*)?)$/.exec(cursor);
   if (!found) throw new Refusal('BAD_REQUEST', 'cursor is not one this op gave', { path: 'cursor' });
-  return { scan: found[1]!, session: found[2]!, held: found[3]! };
+  return { session: found[1]!, held: found[2]! };
 }
 
-type Holdings = [[string, string, string, string] | '', HoldingRow[], string];
-type Filter = { agent?: string | undefined; kind?: LeaseKind | undefined };
+type Holdings = [[agent: string, binding: string, openedAt: string, endsAt: string] | '', HoldingRow[], string];
+interface Wanted {
+  readonly agent: string | undefined;
+  readonly kind: LeaseKind | undefined;
+}
 
-/** A page of one session: its own lease ahead of what it holds. */
-async function ofSession(id: string, held: string, limit: number, filter: Filter, namespace: Namespace) {
-  const [row, rows, next] = await namespace.read<Holdings>(holdingsScript, [id, held, limit]);
+/** A page of one session from `held` on: its own lease ahead of what it holds. `next` is '' at its end. */
+async function ofSession(namespace: Namespace, id: string, held: string, limit: number, wanted: Wanted) {
+  const wants = (kind: string): boolean => wanted.kind === undefined || wanted.kind === kind;
+  const own = held === '' && wants('session');
+  // Nothing but sessions is wanted, or there is room for its own lease only: what it holds is not read.
+  const room = wanted.kind === 'session' ? 0 : limit - (own ? 1 : 0);
+  const [row, rows, cursor] = await namespace.read<Holdings>(holdingsScript, [id, held.slice(1), room]);
   const leases: Lease[] = [];
-  if (row === '' || (filter.agent !== undefined && row[0] !== filter.agent)) return { leases, next: '' };
-  const holder = { session: id, agent: row[0] };
-  const [, binding, openedAt, endsAt] = row;
-  const wanted = (kind: string): boolean => filter.kind === undefined || filter.kind === kind;
-  if (held === '' && wanted('session')) {
-    const own = { lease: `session:${id}`, kind: 'session' as const, holder, name: id };
-    leases.push({ ...own, fence: Number(binding), sinceAt: instant(openedAt), endsAt: instant(endsAt) });
+  if (row === '' || (wanted.agent !== undefined && row[0] !== wanted.agent)) return { leases, next: '' };
+  const [agent, binding, openedAt, endsAt] = row;
+  const holder = { session: id, agent };
+  if (own) {
+    const times = { sinceAt: instant(openedAt), endsAt: instant(endsAt) };
+    leases.push({ lease: `session:${id}`, kind: 'session', holder, name: id, fence: Number(binding), ...times });
   }
   for (const [kind, name, fence, , since, ends] of rows) {
-    if (!wanted(kind)) continue;
-    const lease = {
-      lease: `${kind}:${name}`,
-      kind: kind as LeaseKind,
-      holder,
-      name,
-      fence: Number(fence),
-      sinceAt: instant(since),
-    };
-    leases.push(ends === '' ? lease : { ...lease, endsAt: instant(ends) });
+    if (!wants(kind)) continue;
+    const times = { sinceAt: instant(since), ...(ends === '' ? {} : { endsAt: instant(ends) }) };
+    leases.push({ lease: `${kind}:${name}`, kind: kind as LeaseKind, holder, name, fence: Number(fence), ...times });
   }
-  return { leases, next };
+  const more = cursor !== '' || (room === 0 && wanted.kind !== 'session');
+  return { leases, next: more ? `+${cursor}` : '' };
 }
 
 export const list = defineCommand({
@@ -79,29 +86,27 @@ export const list = defineCommand({
   }),
   result: z.object({ leases: z.array(Lease), cursor: z.string().optional() }),
   fails: ['BAD_REQUEST'],
-  run: async ({ session, agent, kind, cursor, limit }, { namespace }) => {
-    const filter = { agent, kind };
+  run: async ({ session, agent, kind, cursor, limit }, { namespace, config }) => {
+    const most = Math.min(limit, Math.max(1, Math.floor(config.gateway.lineBytes / rowBytes)));
+    const wanted = { agent, kind };
     let place = read(cursor);
-    const leases: Lease[] = [];
     if (session !== undefined) {
-      const page = await ofSession(session, place.held, limit, filter, namespace);
-      return { leases: page.leases, ...(page.next === '' ? {} : { cursor: print({ ...place, held: page.next }) }) };
+      const { leases, next } = await ofSession(namespace, session, place.held, most, wanted);
+      return next === '' ? { leases } : { leases, cursor: print({ session: '', held: next }) };
     }
-    // At most this many reads a call: a listing that filters nearly everything out goes on with its cursor.
-    for (let reads = 0; reads < 100; ) {
-      const [next, ids] = await namespace.read<[string, string[]]>(sessionsScript, [place.scan]);
-      const from = Math.max(0, ids.indexOf(place.session));
-      for (const id of ids.slice(from)) {
+    const leases: Lease[] = [];
+    for (let reads = 0; ; ) {
+      const ids = await namespace.read<string[]>(sessionsScript, [place.session, pageOfNames]);
+      for (const id of ids) {
         const held = id === place.session ? place.held : '';
-        if (leases.length >= limit || ++reads > 100) return { leases, cursor: print({ ...place, session: id, held }) };
-        const page = await ofSession(id, held, limit - leases.length, filter, namespace);
+        if (leases.length >= most || reads++ >= readsMax) return { leases, cursor: print({ session: id, held }) };
+        const page = await ofSession(namespace, id, held, most - leases.length, wanted);
         leases.push(...page.leases);
-        if (page.next !== '') return { leases, cursor: print({ ...place, session: id, held: page.next }) };
+        if (page.next !== '') return { leases, cursor: print({ session: id, held: page.next }) };
       }
-      if (next === '0') return { leases };
-      place = { scan: next, session: '', held: '' };
-      reads++;
+      if (ids.length < pageOfNames) return { leases };
+      // The least name behind the last one: names hold no control characters.
+      place = { session: `${ids.at(-1)}\u0001`, held: '' };
     }
-    return { leases, cursor: print(place) };
   },
 });

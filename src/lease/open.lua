@@ -4,6 +4,7 @@
 local binding = int(nextFence())
 call('HSET', P .. 'session:' .. id, 'agent', agent, 'tenant', tenant, 'ttlMs', ttlMs, 'graceMs', graceMs, 'key', keyHash,
   'binding', binding, 'daemon', daemon, 'labels', labels, 'openedAt', int(turn.now))
+call('ZADD', P .. 'sessionNames', 0, id)
 call('ZADD', P .. 'sessions', int(turn.lease + tonumber(ttlMs)), id)
 emit('session.opened', json(id), '{' .. session(id).holder .. ',"tenant":' .. json(tenant) ..
   (labels ~= '{}' and ',"labels":' .. labels or '') .. '}')

@@ -7,9 +7,13 @@ import { Fence, Ms } from '../protocol/primitives.js';
 import { lua } from '../redis/script.js';
 import { instant, LeaseId, noSuchLease, splitLease } from './model.js';
 
-const script = lua(import.meta.url, './renew-task.lua', ['id', 'fence', 'caller', 'binding', 'leaseMs']);
+const script = lua(import.meta.url, './renew-tasks.lua', ['caller', 'binding']);
+/** Rows a script takes. */
+const rowsMax = 200;
 
 const Item = z.strictObject({ lease: LeaseId, fence: Fence, leaseMs: Ms.optional() });
+type Item = z.output<typeof Item>;
+type Result = { readonly endsAt: string } | ItemError;
 
 export const renew = defineCommand({
   name: 'lease.renew',
@@ -19,41 +23,47 @@ export const renew = defineCommand({
   result: z.object({ leases: z.array(z.union([z.object({ endsAt: z.string() }), z.custom<ItemError>()])) }),
   fails: ['STALE_FENCE', 'NOT_FOUND', 'INVALID'],
   run: async ({ leases }, context) => {
-    const results = [];
-    for (const item of leases) {
-      try {
-        results.push({ endsAt: instant(await renewOne(item, context)) });
-      } catch (error) {
-        if (!(error instanceof Refusal)) throw error;
-        results.push(itemError(error));
-      }
+    const results = new Array<Result>(leases.length);
+    const tasks: number[] = [];
+    for (const [i, item] of leases.entries()) {
+      if (splitLease(item.lease).kind === 'task') tasks.push(i);
+      else results[i] = await renewSession(item, context).catch(itemOf);
+    }
+    for (let from = 0; from < tasks.length; from += rowsMax) {
+      const page = tasks.slice(from, from + rowsMax);
+      const texts = await renewTasks(
+        page.map((i) => leases[i]!),
+        context,
+      );
+      for (const [row, i] of page.entries()) results[i] = resultOf(texts[row]!);
     }
     return { leases: results };
   },
 });
 
-/** Answers when the lease ends now, in milliseconds. */
-async function renewOne(
-  { lease, fence, leaseMs }: z.output<typeof Item>,
-  { namespace, session, sessions }: Context,
-): Promise<number> {
+function itemOf(error: unknown): ItemError {
+  // Redis being away is the answer to the whole request: nothing is known of any item then.
+  if (!(error instanceof Refusal) || error.code === 'UNAVAILABLE' || error.code === 'TIMEOUT') throw error;
+  return itemError(error);
+}
+
+const resultOf = (text: string): Result =>
+  text.startsWith('!') ? itemError(itemRefusal(text)) : { endsAt: instant(text) };
+
+function renewTasks(items: readonly Item[], { namespace, session }: Context): Promise<string[]> {
+  const rows = items.flatMap(({ lease, fence, leaseMs }) => [splitLease(lease).id, fence, leaseMs ?? '']);
+  return namespace.call<string[]>(script, [session.id, session.binding, ...rows]);
+}
+
+/** The session's own lease, by the fence that its binding is. */
+async function renewSession({ lease, fence, leaseMs }: Item, { session, sessions }: Context): Promise<Result> {
   const { kind, id } = splitLease(lease);
-  if (kind === 'task') {
-    const [text, endsAt] = await namespace.call<[string, string]>(script, [
-      id,
-      fence,
-      session.id,
-      session.binding,
-      leaseMs ?? '',
-    ]);
-    if (text.startsWith('!')) throw itemRefusal(text);
-    return Number(endsAt);
-  }
   if (kind !== 'session' || id !== session.id) throw noSuchLease(lease);
   if (leaseMs !== undefined) throw new Refusal('INVALID', 'a session lives by its ttl and is renewed without leaseMs');
-  const stale = new Refusal('STALE_FENCE', undefined, { details: { yours: fence, current: session.binding } });
-  if (fence !== session.binding) throw stale;
+  const stale = (current: number): Refusal =>
+    new Refusal('STALE_FENCE', undefined, { details: { yours: fence, current } });
+  if (fence !== session.binding) throw stale(session.binding);
   const renewed = await sessions.prove(session);
-  if (renewed.state !== 'renewed') throw stale;
-  return renewed.at + session.ttlMs;
+  if (renewed.state === 'renewed') return { endsAt: instant(renewed.at + session.ttlMs) };
+  throw stale(renewed.state === 'replaced' ? renewed.by : 0);
 }

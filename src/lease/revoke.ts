@@ -16,8 +16,9 @@ export const revoke = defineCommand({
   fails: ['NOT_FOUND', 'FORBIDDEN'],
   run: async ({ lease, reason }, { namespace }) => {
     const { kind, id } = splitLease(lease);
-    if (kind === 'task') await namespace.call(taskScript, [id, JSON.stringify(reason)]);
-    else if (kind !== 'session' || (await endSession(namespace, { id }, 'revoked')) === undefined)
+    const why = JSON.stringify(reason);
+    if (kind === 'task') await namespace.call(taskScript, [id, why]);
+    else if (kind !== 'session' || (await endSession(namespace, { id }, 'revoked', why)) === undefined)
       throw noSuchLease(lease);
     return {};
   },

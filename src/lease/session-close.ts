@@ -1,22 +1,27 @@
 import { z } from 'zod';
 import type { SessionRef } from '../context.js';
+import { Refusal } from '../errors.js';
 import { defineCommand } from '../protocol/command.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 
-const closeScript = lua(import.meta.url, './close.lua', ['id', 'binding', 'reason']);
+const closeScript = lua(import.meta.url, './close.lua', ['id', 'binding', 'reason', 'why']);
 const giveBackScript = lua(import.meta.url, './give-back.lua', ['limit']);
 
 /** Why a session ended: the word of its events. */
-export type EndReason = 'closed' | 'expired' | 'revoked';
+export type EndReason = 'closed' | 'revoked';
 
-/** Marks the session ended; from then on every check of it fails. Answers what it held, or undefined if it had ended. */
+/**
+ * Marks the session ended; from then on every check of it fails. Answers what it held, or undefined if it had ended, or
+ * has another binding by now. `why`: what an operator said, as JSON text.
+ */
 export async function endSession(
   namespace: Namespace,
   session: Pick<SessionRef, 'id'> & { readonly binding?: number },
   reason: EndReason,
+  why = '',
 ): Promise<number | undefined> {
-  const [held] = await namespace.call<[number]>(closeScript, [session.id, session.binding ?? '', reason]);
+  const [held] = await namespace.call<[number]>(closeScript, [session.id, session.binding ?? '', reason, why]);
   return held < 0 ? undefined : held;
 }
 
@@ -38,12 +43,15 @@ export const close = defineCommand({
   allowed: 'session',
   params: z.strictObject({}),
   result: z.object({ released: z.int() }),
-  fails: [],
+  fails: ['SESSION_LOST'],
   run: async (_, { namespace, session, connection }) => {
-    const released = (await endSession(namespace, session, 'closed')) ?? 0;
+    const released = await endSession(namespace, session, 'closed');
+    if (released === undefined) throw new Refusal('SESSION_LOST');
     connection.detach();
-    // The pages are the reactor's work, but who asked may see them done: at most this many, the rest follows.
-    for (let page = 0; page < Math.ceil(released / 100); page++) await giveBack(namespace);
+    // The pages are the reactor's work, but who asked may see them done: at most this many, the rest follows. The session
+    // has ended whatever becomes of them, so their failing is not the answer.
+    const pages = Math.ceil(released / 100);
+    for (let page = 0; page < pages; page++) await giveBack(namespace).catch(() => undefined);
     return { released };
   },
 });

@@ -1,12 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import type { Context, SessionRef } from '../context.js';
+import type { ConnectionPort, Context, SessionRef } from '../context.js';
 import { Refusal } from '../errors.js';
 import { newId } from '../lib/ids.js';
 import { defineCommand } from '../protocol/command.js';
 import { Ms, Name, NamespaceName, SessionId, Tenant, utf8Bytes } from '../protocol/primitives.js';
+import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 import { Holding, type HoldingRow, holdingOf } from './model.js';
+import { socketGone } from './socket-gone.js';
 
 const openScript = lua(import.meta.url, './open.lua', [
   'id',
@@ -27,21 +29,23 @@ const Labels = z
   .record(Name, Label)
   .refine((labels) => Object.keys(labels).length <= labelsMax, `expected at most ${labelsMax} labels`);
 
+const Params = z.strictObject({
+  agent: Name,
+  namespace: NamespaceName.default('default'),
+  tenant: Tenant.default('default'),
+  ttlMs: Ms.optional(),
+  token: z.string().max(4096).optional(),
+  labels: Labels.optional(),
+  resume: z.strictObject({ session: SessionId, key: z.string().min(1).max(200) }).optional(),
+});
+
 const hash = (key: string): string => createHash('sha256').update(key).digest('base64url');
 
 export const open = defineCommand({
   name: 'session.open',
   about: 'Open a session, or resume one on this connection; what the agent owns hangs on it.',
   allowed: 'anyone',
-  params: z.strictObject({
-    agent: Name,
-    namespace: NamespaceName.default('default'),
-    tenant: Tenant.default('default'),
-    ttlMs: Ms.optional(),
-    token: z.string().max(4096).optional(),
-    labels: Labels.optional(),
-    resume: z.strictObject({ session: SessionId, key: z.string().min(1).max(200) }).optional(),
-  }),
+  params: Params,
   result: z.object({
     session: z.string(),
     key: z.string(),
@@ -54,44 +58,77 @@ export const open = defineCommand({
   }),
   fails: ['UNAUTHENTICATED', 'FORBIDDEN', 'SESSION_LOST', 'BAD_KEY', 'LIMIT', 'CONFLICT', 'BAD_REQUEST'],
   run: async (params, context) => {
-    const { connection, config } = context;
+    const { connection } = context;
     if (!connection.authenticate(params.token)) throw new Refusal('UNAUTHENTICATED');
     if (connection.session) throw new Refusal('CONFLICT', 'this connection has a session already; close it first');
-    const ttlMs = params.ttlMs ?? config.session.ttlMs;
-    const { ttlMinMs, ttlMaxMs } = config.session;
-    if (ttlMs < ttlMinMs || ttlMs > ttlMaxMs) {
-      throw new Refusal('BAD_REQUEST', `ttlMs is ${ttlMs}; expected ${ttlMinMs} to ${ttlMaxMs}`, { path: 'ttlMs' });
+    // Two in one message would both find none, and the first session would be left to nobody.
+    if (opening.has(connection)) throw new Refusal('CONFLICT', 'another session.open of this connection is on its way');
+    const ttlMs = ttlOf(params.ttlMs, context.config);
+    opening.add(connection);
+    try {
+      return params.resume ? await resume(params.resume, context) : await begin({ ...params, ttlMs }, context);
+    } finally {
+      opening.delete(connection);
     }
-    if (params.resume) return resume(params.resume, context);
-    const { agent, tenant, labels = {} } = params;
-    const { graceMs } = config.session;
-    const id = newId();
-    const key = randomBytes(24).toString('base64url');
-    const args = [id, agent, tenant, ttlMs, graceMs, hash(key), JSON.stringify(labels)];
-    const [binding, position] = await context.namespace.call<[string, string]>(openScript, args);
-    connection.attach({ id, agent, tenant, binding: Number(binding), ttlMs, graceMs });
-    return { session: id, key, ttlMs, graceMs, resumed: false, position, holdings: [] };
   },
 });
 
-type Resumed = [string, string, string, string, string, string, string, HoldingRow[], string];
+const opening = new WeakSet<ConnectionPort>();
 
-async function resume({ session, key }: { session: string; key: string }, { namespace, connection }: Context) {
-  const [binding, position, agent, tenant, ttl, grace, last, rows] = await namespace.call<Resumed>(resumeScript, [
-    session,
-    hash(key),
-  ]);
+function ttlOf(asked: number | undefined, { session }: Context['config']): number {
+  const ttlMs = asked ?? session.ttlMs;
+  const { ttlMinMs, ttlMaxMs } = session;
+  if (ttlMs >= ttlMinMs && ttlMs <= ttlMaxMs) return ttlMs;
+  throw new Refusal('BAD_REQUEST', `ttlMs is ${ttlMs}; expected ${ttlMinMs} to ${ttlMaxMs}`, { path: 'ttlMs' });
+}
+
+type New = Pick<z.output<typeof Params>, 'agent' | 'tenant' | 'labels'> & { readonly ttlMs: number };
+
+async function begin({ agent, tenant, ttlMs, labels = {} }: New, { namespace, connection, config }: Context) {
+  const { graceMs } = config.session;
+  const id = newId();
+  const key = randomBytes(24).toString('base64url');
+  const args = [id, agent, tenant, ttlMs, graceMs, hash(key), JSON.stringify(labels)];
+  const [binding, position] = await namespace.call<[string, string]>(openScript, args);
+  attach({ id, agent, tenant, binding: Number(binding), ttlMs, graceMs }, namespace, connection);
+  return { session: id, key, ttlMs, graceMs, resumed: false, position, holdings: [] };
+}
+
+type Resumed = [
+  binding: string,
+  position: string,
+  agent: string,
+  tenant: string,
+  ttlMs: string,
+  graceMs: string,
+  lastClose: string,
+  held: HoldingRow[],
+];
+
+async function resume({ session, key }: { session: string; key: string }, context: Context) {
+  const { namespace, connection, config } = context;
+  const reply = await namespace.call<Resumed>(resumeScript, [session, hash(key)]);
+  const [binding, position, agent, tenant, ttl, grace, last, rows] = reply;
   const [ttlMs, graceMs] = [Number(ttl), Number(grace)];
   const ref: SessionRef = { id: session, agent, tenant, binding: Number(binding), ttlMs, graceMs };
+  attach(ref, namespace, connection);
+  const lastClose = last === '' ? {} : { lastClose: JSON.parse(last) as { code: number; reason: string; at: string } };
+  const holdings = fitting(rows.map(holdingOf), config.gateway.lineBytes / 2);
+  return { session, key, ttlMs, graceMs, resumed: true, position, holdings, ...lastClose };
+}
+
+function attach(ref: SessionRef, namespace: Namespace, connection: ConnectionPort): void {
   connection.attach(ref);
-  return {
-    session,
-    key,
-    ttlMs,
-    graceMs,
-    resumed: true,
-    position,
-    holdings: rows.map(holdingOf),
-    ...(last === '' ? {} : { lastClose: JSON.parse(last) as { code: number; reason: string; at: string } }),
-  };
+  // The socket went while Redis was asked. Nobody holds the session then, and nobody else will notice: without this a
+  // resume that came too late would call off the grace of the socket before it, and its work would wait for the ttl.
+  if (connection.session !== ref) socketGone(namespace, ref, 'broken').catch(() => undefined);
+}
+
+/** As many as stay within `bytes`: lease.list goes on. Only names of hundreds of bytes come near it. */
+function fitting<T>(rows: readonly T[], bytes: number): T[] {
+  let left = bytes;
+  return rows.filter((row) => {
+    left -= left > 0 ? Buffer.byteLength(JSON.stringify(row)) + 1 : 0;
+    return left > 0;
+  });
 }

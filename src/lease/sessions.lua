@@ -1,6 +1,4 @@
--- A page of live sessions by SCAN, which sees every one that lives throughout. Args: cursor.
+-- silent: it only reads.
+-- Names of sessions from `first` on, in their order. Args: first ('' for the beginning), count.
 -- @include reading
-local found = call('ZSCAN', P .. 'sessions', cursor, 'COUNT', 100)
-local ids = {}
-for i = 1, #found[2], 2 do ids[#ids + 1] = found[2][i] end
-return { found[1], ids }
+return call('ZRANGE', P .. 'sessionNames', first == '' and '-' or '[' .. first, '+', 'BYLEX', 'LIMIT', 0, tonumber(count))

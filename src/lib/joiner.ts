@@ -1,7 +1,17 @@
+/** What one call carries of a group. */
+interface Part<Item, Result> {
+  readonly group: Group<Item, Result>;
+  readonly from: number;
+  readonly count: number;
+}
+
 interface Group<Item, Result> {
   readonly items: readonly Item[];
+  /** By item: calls may end in another order than they began. */
   readonly results: Result[];
   taken: number;
+  /** Items without a result yet. */
+  open: number;
   readonly resolve: (results: Result[]) => void;
   readonly reject: (error: unknown) => void;
   failed: boolean;
@@ -22,6 +32,7 @@ export class Joiner<Item, Result> {
   #waiting = 0;
   #calls = 0;
   #scheduled = false;
+  readonly #idlers: (() => void)[] = [];
 
   constructor(
     run: (items: Item[]) => Promise<Result[]>,
@@ -36,12 +47,24 @@ export class Joiner<Item, Result> {
 
   /** Resolves with one result an item, in order; rejects if any call that carried some of them failed. */
   add(items: readonly Item[]): Promise<Result[]> {
+    if (items.length === 0) return Promise.resolve([]);
     if (this.#waiting + items.length > this.#waitingMax) return Promise.reject(this.#overflow());
     return new Promise((resolve, reject) => {
-      this.#groups.push({ items, results: [], taken: 0, resolve, reject, failed: false });
+      const results = new Array<Result>(items.length);
+      this.#groups.push({ items, results, taken: 0, open: items.length, resolve, reject, failed: false });
       this.#waiting += items.length;
       this.#schedule();
     });
+  }
+
+  /** Resolves when nothing waits and nothing is on its way. */
+  async idle(): Promise<void> {
+    while (this.#waiting > 0 || this.#calls > 0) await new Promise<void>((resolve) => this.#idlers.push(resolve));
+  }
+
+  #wakeIdlers(): void {
+    if (this.#waiting > 0 || this.#calls > 0) return;
+    for (const wake of this.#idlers.splice(0)) wake();
   }
 
   #schedule(): void {
@@ -55,13 +78,13 @@ export class Joiner<Item, Result> {
 
   #call(): void {
     const items: Item[] = [];
-    const parts: { group: Group<Item, Result>; count: number }[] = [];
+    const parts: Part<Item, Result>[] = [];
     let done = 0;
     for (const group of this.#groups) {
       const count = Math.min(group.items.length - group.taken, this.#itemsMax - items.length);
       for (let i = 0; i < count; i++) items.push(group.items[group.taken + i]!);
+      parts.push({ group, from: group.taken, count });
       group.taken += count;
-      parts.push({ group, count });
       if (group.taken < group.items.length) break;
       done++;
       if (items.length === this.#itemsMax) break;
@@ -69,24 +92,33 @@ export class Joiner<Item, Result> {
     this.#groups.splice(0, done);
     this.#waiting -= items.length;
     this.#calls++;
-    this.#run(items).then(
+    this.#answer(items).then(
       (results) => this.#settle(parts, results),
       (error) => this.#fail(parts, error),
     );
   }
 
-  #settle(parts: { group: Group<Item, Result>; count: number }[], results: Result[]): void {
+  async #answer(items: Item[]): Promise<Result[]> {
+    const results = await this.#run(items);
+    if (results.length === items.length) return results;
+    // Better nobody's answer than somebody else's.
+    throw new Error(`${items.length} items got ${results.length} results`);
+  }
+
+  #settle(parts: readonly Part<Item, Result>[], results: readonly Result[]): void {
     this.#calls--;
     let at = 0;
-    for (const { group, count } of parts) {
-      for (let i = 0; i < count; i++) group.results.push(results[at++]!);
-      if (!group.failed && group.results.length === group.items.length) group.resolve(group.results);
+    for (const { group, from, count } of parts) {
+      for (let i = 0; i < count; i++) group.results[from + i] = results[at++]!;
+      group.open -= count;
+      if (!group.failed && group.open === 0) group.resolve(group.results);
     }
     this.#schedule();
+    this.#wakeIdlers();
   }
 
   /** A group whose call failed is not carried on: its caller must hear that the outcome is unknown, not half of it. */
-  #fail(parts: { group: Group<Item, Result>; count: number }[], error: unknown): void {
+  #fail(parts: readonly Part<Item, Result>[], error: unknown): void {
     this.#calls--;
     for (const { group } of parts) {
       if (group.failed) continue;
@@ -99,5 +131,6 @@ export class Joiner<Item, Result> {
       group.reject(error);
     }
     this.#schedule();
+    this.#wakeIdlers();
   }
 }

@@ -60,16 +60,20 @@ export class Loop implements Service {
     this.#dueAt = Number.POSITIVE_INFINITY;
     this.#again = undefined;
     let nextMs = this.#everyMs;
-    this.#running = this.#work()
-      .then(
-        (soon) => {
-          if (soon !== undefined) nextMs = Math.min(nextMs, soon);
-        },
-        (error) => this.#onError(error),
-      )
-      .then(() => {
-        this.#running = undefined;
-        if (!this.#stopped) this.#arm(Math.min(nextMs, this.#again ?? nextMs));
-      });
+    this.#running = this.#attempt().then((soon) => {
+      if (soon !== undefined) nextMs = Math.min(nextMs, soon);
+      this.#running = undefined;
+      if (!this.#stopped) this.#arm(Math.min(nextMs, this.#again ?? nextMs));
+    });
+  }
+
+  /** Never rejects: whatever the work throws, and when, it is tried again. */
+  async #attempt(): Promise<number | undefined> {
+    try {
+      return await this.#work();
+    } catch (error) {
+      this.#onError(error);
+      return undefined;
+    }
   }
 }

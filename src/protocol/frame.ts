@@ -1,4 +1,5 @@
 import type { WireError } from '../errors.js';
+import { formatPosition, type Position } from './position.js';
 import { Raw } from './raw-json.js';
 
 /** The envelope of the protocol: what stands around the params of a request and the result of a reply. */
@@ -38,6 +39,15 @@ export function okLine(id: number, result: unknown): string {
 
 export function errorLine(id: number | undefined, error: WireError): string {
   return id === undefined ? pushLine('error', { error }) : `{"id":${id},"error":${JSON.stringify(error)}}`;
+}
+
+/** The line before a close of ours. */
+export function closedLine(code: number, reason: string, afterMs: number | undefined): string {
+  return pushLine('closed', { code, reason, ...(afterMs === undefined ? {} : { afterMs }) });
+}
+
+export function heartbeatLine(position: Position, redis: 'up' | 'down'): string {
+  return pushLine('heartbeat', { at: new Date().toISOString(), position: formatPosition(position), redis });
 }
 
 export function pushLine(op: string, fields: Readonly<Record<string, unknown>>): string {

@@ -22,7 +22,13 @@ export const claim = defineCommand({
   result: z.object({ tasks: z.array(WorkTask) }),
   fails: [],
   run: async ({ queue, count, kinds, waitMs, leaseMs }, { connection, queues, session }) => {
-    const tasks = await connection.workers.claim({ queue, kinds, leaseMs, count, waitMs });
+    const tasks = await connection.workers.claim({
+      queue,
+      kinds: kinds && [...new Set(kinds)],
+      leaseMs,
+      count,
+      waitMs,
+    });
     // A reply that was not written is refunded; one that was written is not.
     const unwritten = (): void => giveBackUnwritten(tasks, session, queues);
     return new RevocableRaw(`{"tasks":[${tasks.map((task) => task.line).join(',')}]}`, unwritten);

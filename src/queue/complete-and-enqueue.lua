@@ -23,7 +23,8 @@ if not clean then
     if not puts.results[i] or string.sub(puts.results[i], 1, 1) ~= '!' then puts.results[i] = withheld end
   end
   task.flush()
-  return turn.close({ completions, puts.results, {}, puts.full() })
+  -- { 0 }: workers were not served, which does not say that there is nothing for them.
+  return turn.close({ completions, puts.results, { { 0 } }, puts.full() })
 end
 for i, item in ipairs(done.items) do completions[i] = completions[i] or done.write(item) end
 local results = puts.write()

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { Refusal } from '../errors.js';
 import { defineCommand } from '../protocol/command.js';
 import { Ms, MsOrZero, Queue } from '../protocol/primitives.js';
 import { lua } from '../redis/script.js';
+import { checkBackoff } from './items.js';
 import { Backoff, backoffText, MaxAttempts, parseBackoff } from './model.js';
 
 const script = lua(import.meta.url, './configure.lua', ['queue']);
@@ -31,9 +31,7 @@ export const configure = defineCommand({
   fails: ['INVALID'],
   run: async (params, { namespace, config }) => {
     const { queue, backoff, keep } = params;
-    if (backoff && backoff.capMs < backoff.baseMs) {
-      throw new Refusal('INVALID', `backoff.capMs (${backoff.capMs}) is below backoff.baseMs (${backoff.baseMs})`);
-    }
+    if (backoff) checkBackoff(backoff);
     const pairs: (string | number)[] = [];
     for (const name of ['maxAttempts', 'timeoutMs', 'leaseMs', 'keyWindowMs', 'maxDepth'] as const) {
       if (params[name] !== undefined) pairs.push(name, params[name]);

@@ -1,9 +1,10 @@
--- Tasks that a worker of a session holds in a queue, after a resume. Args: session, worker, queue.
+-- Tasks that a worker of a session holds in a queue, a page at a time. Args: session, worker, queue, cursor, limit.
 -- @include reading
-local out = {}
-for _, member in ipairs(call('ZRANGE', P .. 'held:' .. session, 0, 999)) do
-  if string.sub(member, 1, 1) == 't' then
-    local id = string.sub(member, 2)
+-- @include pages
+local rows, out = pageOf(P .. 'held:' .. session, cursor, tonumber(limit)) or {}, {}
+for i = 1, #rows, 2 do
+  if string.sub(rows[i], 1, 1) == 't' then
+    local id = string.sub(rows[i], 2)
     local packed = call('GET', P .. 'run:' .. id)
     local run = packed and cmsgpack.unpack(packed)
     if run and run[1] == 'active' and run[3] == session and run[4] == worker and run[22] == queue then
@@ -11,4 +12,4 @@ for _, member in ipairs(call('ZRANGE', P .. 'held:' .. session, 0, 999)) do
     end
   end
 end
-return out
+return { out, #rows == 2 * tonumber(limit) and rows[#rows] .. ' ' .. rows[#rows - 1] or '' }

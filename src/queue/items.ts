@@ -1,7 +1,7 @@
 import { Refusal } from '../errors.js';
 import { newId } from '../lib/ids.js';
 import { utf8Bytes } from '../protocol/primitives.js';
-import { backoffText, type NewTask } from './model.js';
+import { type Backoff, backoffText, type NewTask } from './model.js';
 
 /** A new task as redis/lua/put.lua reads it. */
 export interface PutItem {
@@ -41,6 +41,7 @@ export function putItem(queue: string, task: NewTask, tenant: string, sizes: Siz
   if (task.delayMs !== undefined && task.runAt !== undefined) {
     throw new Refusal('INVALID', 'delayMs and runAt say the same thing in two ways; give one of them');
   }
+  if (task.backoff) checkBackoff(task.backoff);
   const members =
     (task.kind === undefined ? '' : `"kind":${JSON.stringify(task.kind)},`) +
     (task.metadata === undefined ? '' : `"metadata":${task.metadata},`) +
@@ -60,11 +61,18 @@ export function putItem(queue: string, task: NewTask, tenant: string, sizes: Siz
   };
 }
 
+export function checkBackoff({ baseMs, capMs }: Backoff): void {
+  if (capMs < baseMs) throw new Refusal('INVALID', `backoff.capMs (${capMs}) is below backoff.baseMs (${baseMs})`);
+}
+
+/** Milliseconds of an instant for a script; one before 1970 is over like any other. */
+export const instantMs = (text: string): number => Math.max(0, Date.parse(text));
+
 function optionsOf(task: NewTask, key: string): string {
   const { delayMs, runAt, startByMs, deadlineMs } = task;
   if (delayMs === undefined && runAt === undefined && startByMs === undefined && deadlineMs === undefined && key === '')
     return '';
-  const runAtMs = runAt === undefined ? '' : Date.parse(runAt);
+  const runAtMs = runAt === undefined ? '' : instantMs(runAt);
   return `${delayMs || ''},${runAtMs},${startByMs ?? ''},${deadlineMs ?? ''},${key}`;
 }
 

@@ -83,15 +83,15 @@ export class QueueJoins {
   }
 
   complete(items: readonly Completion[]): Promise<string[]> {
-    return this.#freeing(items, () => this.#completions.add(items));
+    return this.#freeing(items, () => this.#completions.add(items), asIs);
   }
 
   fail(items: readonly Failure[]): Promise<string[]> {
-    return this.#freeing(items, () => this.#failures.add(items));
+    return this.#freeing(items, () => this.#failures.add(items), asIs);
   }
 
   release(items: readonly Release[]): Promise<string[]> {
-    return this.#freeing(items, () => this.#releases.add(items));
+    return this.#freeing(items, () => this.#releases.add(items), asIs);
   }
 
   /** Completions and new tasks in one step of their own: if one item is refused nothing is done. */
@@ -99,12 +99,19 @@ export class QueueJoins {
     items: readonly Completion[],
     puts: readonly PutItem[],
   ): Promise<{ completions: string[]; puts: PutResult[] }> {
-    return this.#freeing(items, async () => {
+    const run = async () => {
       const args = [this.#kindsMax, ...completionArgs(items), ...putArgs(puts)];
       type Reply = [string[], string[], ClaimRow[], string[]];
       const [completions, results, , full] = await this.#asking<Reply>(bothScript, args, 2, freshOf(puts));
       return { completions, puts: withPressure(puts, results, full) };
-    });
+    };
+    return this.#freeing(items, run, ({ completions }) => completions);
+  }
+
+  /** Resolves when nothing of anybody is on its way to Redis: a stopping daemon waits for it. */
+  async idle(): Promise<void> {
+    const joiners = [this.#enqueues, this.#completions, this.#failures, this.#releases];
+    await Promise.all(joiners.map((joiner) => joiner.idle()));
   }
 
   /** Serves idle workers and waiting claims once. */
@@ -112,14 +119,22 @@ export class QueueJoins {
     await this.#asking<[ClaimRow[]]>(claimScript, [], 0);
   }
 
-  /** A finished task frees its worker's credit in the very script that finishes it; if that fails the credit is taken again. */
+  /**
+   * A finished task frees its worker's credit in the very script that finishes it; if that fails, or refuses and leaves
+   * the task with its holder, the credit is taken again.
+   */
   async #freeing<T>(
     items: readonly { session: string; task: string; fence: number }[],
     run: () => Promise<T>,
+    textsOf: (reply: T) => readonly string[],
   ): Promise<T> {
     const undo = items.map((item) => this.#dispatcher.finished(item.session, item.task, item.fence));
     try {
-      return await run();
+      const reply = await run();
+      textsOf(reply).forEach((text, i) => {
+        if (staysHeld(text)) undo[i]!();
+      });
+      return reply;
     } catch (error) {
       for (const back of undo) back();
       throw error;
@@ -138,7 +153,7 @@ export class QueueJoins {
       asked.settle(reply[rowsAt] as ClaimRow[]);
       return reply;
     } catch (error) {
-      asked.fail();
+      asked.fail(error);
       throw error;
     }
   }
@@ -170,6 +185,13 @@ export class QueueJoins {
     }
     return (await this.#asking<[string[], ClaimRow[]]>(releaseScript, args, 1))[0];
   }
+}
+
+const asIs = (texts: string[]): readonly string[] => texts;
+
+/** Withheld beside a refused neighbour, or asked for by an older socket of the session: the attempt goes on. */
+function staysHeld(text: string): boolean {
+  return text.startsWith('!CONFLICT') || /^!STALE_FENCE \{"yours":(\d+),"current":\1\}/.test(text);
 }
 
 function freshOf(items: readonly PutItem[]): Map<string, Fresh> {

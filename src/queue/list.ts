@@ -12,13 +12,15 @@ const script = lua(import.meta.url, './list.lua', ['queue', 'set', 'kind', 'tena
 /** No name can be this: names hold no control characters. */
 export const any = '\0';
 
-/** The sets a state's tasks stand in. Completed ones wait apart while their key is taken. */
+/**
+ * The sets a state's tasks stand in. Completed ones wait apart while their key is taken: that set goes first, so that one
+ * which moves between two pages comes twice and not never.
+ */
 export const setsOf = (state: State): readonly string[] =>
-  state === 'completed' ? ['completed', 'windowed'] : [state];
+  state === 'completed' ? ['windowed', 'completed'] : [state];
 
 /** `<set>|<cursor in it>`, so that a listing can go through several sets. */
-export function readCursor(cursor: string | undefined, sets: readonly string[]): { set: string; at: string } {
-  if (cursor === undefined) return { set: sets[0]!, at: '' };
+export function readCursor(cursor: string, sets: readonly string[]): { set: string; at: string } {
   const bar = cursor.indexOf('|');
   const set = cursor.slice(0, Math.max(bar, 0));
   if (!sets.includes(set)) throw new Refusal('BAD_REQUEST', 'cursor is not one this op gave', { path: 'cursor' });
@@ -48,28 +50,26 @@ export const list = defineCommand({
   fails: [],
   run: async ({ queue, state, kind, tenant, cursor, limit }, { namespace, config }) => {
     const sets = setsOf(state);
-    const { set, at } = readCursor(cursor, sets);
-    type Reply = [[string, string, string[] | '', string][], string, string];
-    const [rows, after, attempts] = await namespace.read<Reply>(script, [
-      queue,
-      set,
-      kind ?? any,
-      tenant ?? any,
-      at,
-      limit,
-    ]);
+    let place: string | undefined = cursor ?? `${sets[0]}|`;
     const texts: string[] = [];
     let bytes = 0;
-    let last = '';
-    for (const [id, head, run, own] of rows) {
-      const text = taskText(id, head, run, attempts, false);
-      bytes += utf8Bytes(text) + 1;
-      // The page must fit into a line; what is left out comes with the next one.
-      if (bytes > config.gateway.lineBytes - 4096 && texts.length > 0) return page(texts, `${set}|${last}`);
-      texts.push(text);
-      last = own;
+    while (place !== undefined && texts.length < limit) {
+      const { set, at } = readCursor(place, sets);
+      const args = [queue, set, kind ?? any, tenant ?? any, at, limit - texts.length];
+      type Reply = [[string, string, string[] | '', string][], string, string];
+      const [rows, after, attempts] = await namespace.read<Reply>(script, args);
+      for (const [id, head, run, own] of rows) {
+        const text = taskText(id, head, run, attempts, false);
+        bytes += utf8Bytes(text) + 1;
+        // The page must fit into a line; what is left out comes with the next one.
+        if (bytes > config.gateway.lineBytes - 4096 && texts.length > 0) return page(texts, place);
+        texts.push(text);
+        place = `${set}|${own}`;
+      }
+      place = nextCursor(sets, set, after);
+      if (after !== '') break; // The script stopped at its bound.
     }
-    return page(texts, nextCursor(sets, set, after));
+    return page(texts, place);
   },
 });
 

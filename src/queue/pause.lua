@@ -3,6 +3,8 @@
 -- @include task
 local key = P .. 'queue:' .. queue
 local ends = untilMs ~= '' and turn.now + tonumber(untilMs) or nil
+local before = call('HMGET', key, 'paused', 'pausedUntil')
+if before[1] and not before[2] and not ends then return turn.close('ok') end
 call('HSET', key, 'paused', 1)
 if ends then
   call('HSET', key, 'pausedUntil', int(ends))

@@ -64,7 +64,7 @@ export type ClaimRow = [number, string, string, string] | [number];
 export interface Asked {
   readonly args: readonly (string | number)[];
   settle(rows: readonly ClaimRow[]): void;
-  fail(): void;
+  fail(error: unknown): void;
 }
 
 /** New tasks that a script is about to put into a queue. */

@@ -15,6 +15,6 @@ if held[LEASE] then arm(held, id, 'l', turn.lease + held[LEASE]) end
 save(id, held)
 local head = task.ofRun(id, held)
 tell('task.progressed', head, holderOf(held) .. ',"attempt":' .. held[ATTEMPT] .. ',"fence":' .. int(held[FENCE]) ..
-  (#progress <= 1024 and ',"progress":' .. progress or ''))
+  (#progress <= 1024 and ',"progress":' .. oneRow(progress) or ''))
 task.flush()
 return turn.close({ 'ok' })

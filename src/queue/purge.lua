@@ -3,11 +3,12 @@
 -- Answers the number removed, where to go on, and one text an id.
 -- @include finish
 -- @include pages
-local removed, results, nextCursor = 0, {}, ''
+local removed, results, nextCursor, taken = 0, {}, '', {}
 
 local function take(id)
   local head = task.header(id)
-  if not head then return '!NOT_FOUND' end
+  -- What this script has taken is written at its end only.
+  if not head or taken[id] then return '!NOT_FOUND' end
   local run = task.runs({ id })[id] or nil
   local state = run and run[STATE] or 'ready'
   if head.queue ~= queue then return '!NOT_FOUND' end
@@ -28,6 +29,7 @@ local function take(id)
     if state == 'completed' then remove(P .. 'windowed:' .. queue, id) end
   end
   freeKey(head)
+  taken[id] = true
   gone[#gone + 1], gone[#gone + 2] = P .. 'task:' .. id, P .. 'run:' .. id
   tell('task.removed', head, ',"state":"' .. state .. '","reason":"purged"')
   removed = removed + 1
@@ -42,7 +44,7 @@ if ARGV[batchAt] then
 else
   local word = set == 'ready' and 'waiting' or set
   local rows = pageOf(P .. word .. ':' .. queue, cursor, 200)
-  if not rows then return refuse('BAD_REQUEST', '{"message":"cursor is not one this op gave"}') end
+  if not rows then return refuse('BAD_REQUEST', '{"message":"cursor is not one this op gave","path":"cursor"}') end
   local kept = cursor
   for i = 1, #rows, 2 do
     local id = set == 'scheduled' and string.sub(rows[i], 17) or rows[i]

@@ -37,13 +37,20 @@ export async function runBulk(
   const { queue, tasks, filter, cursor } = params;
   if (tasks && (filter || cursor)) throw new Refusal('INVALID', 'name tasks, or give a filter; not both');
   const names = [filter?.kind ?? any, filter?.tenant ?? any];
-  if (!tasks) {
-    const place = readCursor(cursor, sets);
-    const [count, at] = await namespace.call<Reply>(bulk, [queue, place.set, ...names, place.at]);
-    const next = nextCursor(sets, place.set, at);
-    return { count, ...(next === undefined ? {} : { cursor: next }) };
-  }
   let count = 0;
+  if (!tasks) {
+    let place = cursor ?? `${sets[0]}|`;
+    for (;;) {
+      const { set, at } = readCursor(place, sets);
+      const [done, after] = await namespace.call<Reply>(bulk, [queue, set, ...names, at]);
+      count += done;
+      const next = nextCursor(sets, set, after);
+      if (next === undefined) return { count };
+      // The rest of a set is the next request's; a set that is through leaves its place to the next one.
+      if (after !== '' || count >= 200) return { count, cursor: next };
+      place = next;
+    }
+  }
   const results: z.input<typeof BulkResult>['tasks'] = [];
   for (let i = 0; i < tasks.length; i += 200) {
     const [done, , texts] = await namespace.call<Reply>(bulk, [queue, set, ...names, '', ...tasks.slice(i, i + 200)]);

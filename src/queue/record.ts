@@ -30,35 +30,21 @@ function member(name: string, value: string): string {
   return value === '' ? '' : `,"${name}":${value}`;
 }
 
-/** [attempt, fence, session, agent, started, ended, outcome, error, state, nextAt] */
-type HistoryTuple = [number, number, string, string, number, number, string, string | false, string, number | false];
-
-function historyRow([attempt, fence, session, agent, started, ended, outcome, fault]: HistoryTuple): string {
+/** attempt, fence, session, agent, started, ended, outcome, error, …: texts, '' for none. */
+function historyRow([attempt, fence, session, agent, started, ended, outcome, fault]: readonly string[]): string {
   return (
     `{"attempt":${attempt},"fence":${fence},"holder":{"session":${quote(session)},"agent":${quote(agent)}}` +
-    `,"startedAt":${instant(started)},"endedAt":${instant(ended)},"outcome":${quote(outcome)}${fault ? `,"error":${fault}` : ''}}`
+    `,"startedAt":${instant(started!)},"endedAt":${instant(ended!)},"outcome":${quote(outcome)}${fault ? `,"error":${fault}` : ''}}`
   );
 }
 
 function historyText(row: readonly string[]): string {
-  const stored = row[run.history] ? (JSON.parse(row[run.history]!) as HistoryTuple[]) : [];
+  const stored = row[run.history] ? (JSON.parse(row[run.history]!) as string[][]) : [];
   const rows = stored.map(historyRow);
   // The attempt that completed is not stored twice: it is what the run itself says.
   if (row[run.state] === 'completed' && row[run.session]) {
-    rows.push(
-      historyRow([
-        Number(row[run.attempt]),
-        Number(row[run.fence]),
-        row[run.session]!,
-        row[run.agent]!,
-        Number(row[run.started]),
-        Number(row[run.ended]),
-        'completed',
-        false,
-        'completed',
-        false,
-      ]),
-    );
+    const { attempt, fence, session, agent, started, ended } = run;
+    rows.push(historyRow([...[attempt, fence, session, agent, started, ended].map((at) => row[at]!), 'completed', '']));
   }
   return `[${rows.slice(-20).join(',')}]`;
 }
@@ -67,11 +53,13 @@ function runMembers(row: readonly string[], whole: boolean): string {
   const at = (field: number): string => row[field] ?? '';
   const state = at(run.state);
   const held = state === 'active' || state === 'completed';
+  // A queue.claim call is recorded under a name that begins with \0 and is nobody's.
+  const worker = held && !at(run.worker).startsWith('\0') ? at(run.worker) : '';
   const holder = held && at(run.session) ? `{"session":${quote(at(run.session))},"agent":${quote(at(run.agent))}}` : '';
   return (
     member('fence', held ? at(run.fence) : '') +
     member('holder', holder) +
-    member('worker', held && at(run.worker) ? quote(at(run.worker)) : '') +
+    member('worker', worker && quote(worker)) +
     member('runAt', at(run.due) && instant(at(run.due))) +
     member('startedAt', at(run.started) && instant(at(run.started))) +
     member('endedAt', at(run.ended) && instant(at(run.ended))) +
@@ -86,8 +74,8 @@ function runMembers(row: readonly string[], whole: boolean): string {
 }
 
 /**
- * The JSON text of a task for queue.get (`whole`) and queue.list. `payload`, `metadata`, `result` and the rest go in as
- * the bytes that were stored.
+ * The JSON text of a task for queue.get (`whole`) and for queue.list, whose `head` has no payload. `payload`,
+ * `metadata`, `result` and the rest go in as the bytes that were stored.
  */
 export function taskText(
   id: string,
@@ -96,7 +84,7 @@ export function taskText(
   queueAttempts: string,
   whole: boolean,
 ): JsonText {
-  const [at, deadline, , queue, kind, tenant, priority, attempts, , , , key] = head.split('\0', headFields);
+  const [at, deadline, , queue, , tenant, priority, attempts, , , , key] = head.split('\0', headFields);
   const members = head.slice(nthZero(head, headFields) + 1);
   const fresh = row === '';
   const text =
@@ -107,7 +95,7 @@ export function taskText(
     (fresh ? (whole ? ',"history":[]' : '') : runMembers(row, whole)) +
     `,"enqueuedAt":${instant(at!)}` +
     member('deadlineAt', deadline ? instant(deadline) : '') +
-    (whole ? `,${members}` : member('kind', kind ? quote(kind) : '')) +
+    (members === '' ? '' : `,${members}`) +
     '}';
   return text as JsonText;
 }

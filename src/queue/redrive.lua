@@ -3,20 +3,23 @@
 -- tenant, cursor as in purge; then ids, or nothing.
 -- @include finish
 -- @include pages
-local count, results, nextCursor = 0, {}, ''
+local count, results, nextCursor, brought = 0, {}, '', {}
 
 local function bring(id)
   local head = task.header(id)
-  local run = head and task.runs({ id })[id]
-  if not run or head.queue ~= queue then return '!NOT_FOUND' end
-  local state = run[STATE]
+  if not head or head.queue ~= queue then return '!NOT_FOUND' end
+  local run = task.runs({ id })[id]
+  local state = run and not brought[id] and run[STATE] or 'ready'
   if state ~= 'dead' and state ~= 'expired' then
     return '!CONFLICT {"message":"only dead and expired tasks are redriven","state":"' .. state .. '"}'
   end
   if (kind ~= '\0' and head.kind ~= kind) or (tenant ~= '\0' and head.tenant ~= tenant) then return nil end
   if head.key ~= '' then
     local holder = call('HGET', P .. 'keys:' .. queue, head.key)
-    if holder and holder ~= id then return '!KEY_CONFLICT {"task":' .. json(holder) .. '}' end
+    local window = holder and tonumber(call('ZSCORE', P .. 'windowed:' .. queue, holder) or false)
+    if holder and holder ~= id and not (window and window <= turn.now) then
+      return '!KEY_CONFLICT {"task":' .. json(holder) .. '}'
+    end
     call('HSET', P .. 'keys:' .. queue, head.key, id)
   end
   if head.deadline or head.startBy then
@@ -26,13 +29,14 @@ local function bring(id)
   end
   remove(P .. state .. ':' .. queue, id)
   run[STATE], run[ATTEMPT], run[REFUNDS], run[ENDED], run[TIMERS] = 'ready', 0, 0, false, ''
+  run[SESSION], run[WORKER], run[AGENT], run[STARTED], run[ENDING] = false, false, false, false, false
   run[RESULT], run[FAULT], run[PROGRESS] = false, false, false
   run[SCORE] = place(queueOf(queue), head.priority)
   unfinished(head, 1)
   toReady(head, run[SCORE])
   save(id, run)
   tell('task.redriven', head, ',"state":"ready","from":"' .. state .. '"')
-  count = count + 1
+  count, brought[id] = count + 1, true
   return 'ready'
 end
 
@@ -40,7 +44,7 @@ if ARGV[batchAt] then
   for i = batchAt, #ARGV do results[#results + 1] = bring(ARGV[i]) or '!NOT_FOUND' end
 else
   local rows = pageOf(P .. set .. ':' .. queue, cursor, 200)
-  if not rows then return refuse('BAD_REQUEST', '{"message":"cursor is not one this op gave"}') end
+  if not rows then return refuse('BAD_REQUEST', '{"message":"cursor is not one this op gave","path":"cursor"}') end
   local kept = cursor
   for i = 1, #rows, 2 do
     local before = count

@@ -18,7 +18,7 @@ for i, item in ipairs(items) do
   local run = runs[item.id]
   local before = run and (repeated(run, item.fence, 'released') or repeated(run, item.fence, 'undelivered') or
     repeated(run, item.fence, 'drained'))
-  if before and before[3] == item.session then results[i] = before[9]
+  if before then results[i] = before[9]
   else
     local held, refusal = heldBy(item, run)
     results[i] = not held and refusal or giveBack(task.header(item.id), held, item.reason, item)

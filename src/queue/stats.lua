@@ -9,7 +9,11 @@ local oldest = call('ZRANGE', P .. 'waiting:' .. queue, 0, 0)[1]
 local age = 0
 if oldest then
   local at = string.match(call('GETRANGE', P .. 'task:' .. oldest, 0, 20), '^(%d+)')
-  age = at and math.max(0, now - tonumber(at)) or 0
+  local packed = call('GET', P .. 'run:' .. oldest)
+  local run = packed and cmsgpack.unpack(packed)
+  -- Ready since it was enqueued, due, or given back (task.lua: 11 due, 21 history and its sixth column, the end).
+  local back = run and run[21] and run[21][#run[21]][6]
+  age = math.max(0, now - math.max(tonumber(at or now), run and run[11] or 0, back or 0))
 end
 local row = call('HMGET', P .. 'queue:' .. queue, 'paused', 'pausedUntil', 'maxDepth')
 local paused = row[1] and not (row[2] and tonumber(row[2]) <= now)
@@ -31,7 +35,7 @@ for _, set in ipairs({ 'share:', 'busy:' }) do
   end
 end
 local kinds = {}
-for _, kind in ipairs(call('ZRANGE', P .. 'lanes:' .. queue, 0, 63)) do
+for _, kind in ipairs(call('ZRANGE', P .. 'lanes:' .. queue, 0, 64)) do
   local counted = call('HMGET', P .. 'counts:' .. queue, 'w:' .. kind, 'a:' .. kind)
   kinds[#kinds + 1] = { kind, counted[1] or '0', counted[2] or '0' }
 end

@@ -3,6 +3,7 @@ import { defineCommand } from '../protocol/command.js';
 import { Instant, Ms, Priority, TaskId } from '../protocol/primitives.js';
 import { lua } from '../redis/script.js';
 import { readTask } from './get.js';
+import { instantMs } from './items.js';
 import { Task } from './model.js';
 
 const script = lua(import.meta.url, './update.lua', ['id', 'priority', 'deadlineMs', 'startByMs', 'runAt']);
@@ -21,14 +22,9 @@ export const update = defineCommand({
   result: Task,
   fails: ['NOT_FOUND', 'CONFLICT'],
   run: async ({ task, priority, deadlineMs, startByMs, runAt }, context) => {
-    const args = [
-      task,
-      priority ?? '',
-      deadlineMs ?? '',
-      startByMs ?? '',
-      runAt === undefined ? '' : Date.parse(runAt),
-    ];
-    await context.namespace.call<string>(script, args);
+    const args = [priority ?? '', deadlineMs ?? '', startByMs ?? '', runAt === undefined ? '' : instantMs(runAt)];
+    // Nothing to change is no change, and no event.
+    if (args.some((arg) => arg !== '')) await context.namespace.call<string>(script, [task, ...args]);
     return readTask(task, context);
   },
 });

@@ -6,11 +6,25 @@ import { Kind, Ms, Name, Queue } from '../protocol/primitives.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 
-const script = lua(import.meta.url, './held-by-worker.lua', ['session', 'worker', 'queue']);
+const script = lua(import.meta.url, './held-by-worker.lua', ['session', 'worker', 'queue', 'cursor', 'limit']);
+const pageMax = 1000;
 
 /** Tasks that a worker of a session holds in a queue: `[task, fence]`. */
-export function heldByWorker(namespace: Namespace, session: string, worker: string, queue: string): Promise<[string, string][]> {
-  return namespace.read<[string, string][]>(script, [session, worker, queue]);
+export async function heldByWorker(
+  namespace: Namespace,
+  session: string,
+  worker: string,
+  queue: string,
+): Promise<[string, string][]> {
+  const all: [string, string][] = [];
+  let cursor = '';
+  do {
+    const args = [session, worker, queue, cursor, pageMax];
+    const [rows, next] = await namespace.read<[[string, string][], string]>(script, args);
+    all.push(...rows);
+    cursor = next;
+  } while (cursor !== '');
+  return all;
 }
 
 export const Credit = z.int().min(0).max(1000);
@@ -33,8 +47,7 @@ export const work = defineCommand({
     if (kinds && new Set(kinds).size < kinds.length) throw new Refusal('INVALID', 'kinds names one kind twice');
     const name = worker ?? newId();
     // A worker with a name of its own may be one that comes back: what it still holds counts against its credit.
-    const held =
-      worker === undefined ? [] : await heldByWorker(namespace, session.id, name, queue);
+    const held = worker === undefined ? [] : await heldByWorker(namespace, session.id, name, queue);
     const holds = held.map(([task, fence]) => ({ task, fence: Number(fence) }));
     connection.workers.declare({ worker: name, queue, credit, kinds, leaseMs, holds });
     return { worker: name };

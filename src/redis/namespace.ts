@@ -70,7 +70,10 @@ export class Namespace {
   #saw(fence: string, position: string): void {
     // Same number of digits until the year 2286: compared as numbers all the same.
     if (Number(fence) > Number(this.#fence)) this.#fence = fence;
-    this.#position = position;
+    // Answers may overtake each other (a script that had to be sent whole): within an epoch the head only rises.
+    const [epoch, offset] = position.split(':');
+    const [seenEpoch, seenOffset] = this.#position.split(':');
+    if (epoch !== seenEpoch || Number(offset) > Number(seenOffset)) this.#position = position;
   }
 }
 

@@ -16,10 +16,12 @@ for _, queue in ipairs(names) do
   for i, member in ipairs(due) do ids[i] = string.sub(member, 17) end
   local runs = task.runs(ids)
   for i, id in ipairs(ids) do
-    local head, run = task.header(id), runs[id]
-    if head and run then
+    local run = runs[id]
+    if run then
+      local head, dueAt = task.ofRun(id, run), run[DUE]
       fromScheduled(head, run)
-      run[STATE] = 'ready'
+      -- How long it has been ready counts from when it was due.
+      run[STATE], run[DUE] = 'ready', dueAt
       if not run[SCORE] then run[SCORE] = place(known, head.priority) end
       toReady(head, run[SCORE])
       save(id, run)

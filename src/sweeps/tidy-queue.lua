@@ -1,3 +1,4 @@
+-- silent: what is forgotten here is empty, and nobody could tell that it was there.
 -- A queue with nothing in it, not paused and not configured, is forgotten: names are free, so keys must not pile up.
 -- Also drops rates older than a minute and virtual times of tenants with nothing ready. Args: queue.
 -- @include task
@@ -9,6 +10,10 @@ for _, field in ipairs(call('HKEYS', key)) do
 end
 if #stale > 0 then call('HDEL', key, unpack(stale)) end
 local known = queueOf(queue)
+-- The last waiting task may have gone without a claim (purged, cancelled, expired): nobody is ahead of anybody then.
+if call('EXISTS', P .. 'waiting:' .. queue) == 0 and call('DEL', P .. 'vtime:' .. queue) == 1 then
+  call('HDEL', P .. 'queue:' .. queue, 'vtime')
+end
 for _, tenant in ipairs(call('ZRANGEBYSCORE', P .. 'vtime:' .. queue, '-inf', int(known.vtime), 'LIMIT', 0, 100)) do
   if not call('ZSCORE', P .. 'share:' .. queue, tenant) then call('ZREM', P .. 'vtime:' .. queue, tenant) end
 end

@@ -1,17 +1,14 @@
+-- silent: an event of the trimming would be one more to trim; readers hear of it by their gap.
 -- Trims the log to its bounds: count, age, bytes, whichever asks for most. Bounded: at most stepMax events a run; the
 -- reply says how many went and whether there is more to do.
 -- @include turn
 -- @include log-index
 local tail = math.max(turn.tail, turn.offset - tonumber(eventsMax))
 
--- Age: a row says that everything up to its offset is older. Behind the last row lies its own second and nothing else.
+-- Age: what stands between a row and the next was written in the second of that row.
 local cutoff = turn.now - tonumber(ageMaxMs)
-local rank = index.last(function(_, ms) return ms <= cutoff end)
-if rank >= 0 then
-  local offset, ms = index.row(rank)
-  local last = rank == call('ZCARD', index.key) - 1
-  tail = math.max(tail, last and ms + 1000 <= cutoff and turn.offset or offset)
-end
+local rank = index.last(function(_, ms) return ms + 1000 <= cutoff end)
+if rank >= 0 then tail = math.max(tail, index.row(rank + 1) or turn.offset) end
 
 -- Bytes: within the second that crosses the bound events are taken to be of one size.
 local need = turn.bytes - tonumber(bytesMax)

@@ -60,8 +60,12 @@ test('what is enqueued in one turn leaves as one request a queue, in one message
 test('loops that wake in one turn are joined again', async () => {
   const daemon = await fakeDaemon();
   const sb = await client(daemon);
-  const loop = async (): Promise<void> => {
-    for (let i = 0; i < 10; i++) await sb.enqueue('q', i);
+  const loop = async (_: unknown, depth: number): Promise<void> => {
+    for (let i = 0; i < 10; i++) {
+      await sb.enqueue('q', i);
+      // Callers are some promises away from us, each its own number.
+      for (let n = 0; n < depth % 7; n++) await undefined;
+    }
   };
   await Promise.all(Array.from({ length: 50 }, loop));
   expect(itemsOf(daemon)).toEqual(Array(10).fill(50));

@@ -109,6 +109,14 @@ test('position and heartbeat move the place to resume from; a new epoch is taken
   expect(got.map(({ position }) => position)).toEqual(['e2:1']);
 });
 
+test('an event that was received already is not delivered again', async () => {
+  const daemon = await fakeDaemon();
+  const { sb, got } = await watching(daemon);
+  daemon.peer.send(event(101), event(102), event(101), event(102), event(103));
+  await sb.ping();
+  expect(offsets(got)).toEqual([101, 102, 103]);
+});
+
 test('a gap stands in its place, for every subscription', async () => {
   const daemon = await fakeDaemon();
   const { sb, got } = await watching(daemon);
@@ -155,15 +163,23 @@ test('onGap error: the refusal of a first position is for the caller, that of a 
 
 test('a cursor that cannot be restored for the moment is tried again on a new connection', async () => {
   const daemon = await fakeDaemon();
-  const { sb, got } = await watching(daemon);
+  const delays: number[] = [];
+  const sb = await client(daemon, {
+    backoff: { baseMs: 1, capMs: 50 },
+    onStatus: (status) => status.state === 'reconnecting' && delays.push(status.delayMs),
+  });
+  const got: Delivery[] = [];
+  await sb.subscribe({ types: ['>'] }, (delivery) => got.push(delivery));
   daemon.on['feed.subscribe'] = ({ peer, params }) =>
-    peer.number < 3 ? refuse('UNAVAILABLE') : { subscription: 's', from: params.from, head: 'e1:101', missed: 1 };
+    peer.number < 9 ? refuse('UNAVAILABLE') : { subscription: 's', from: params.from, head: 'e1:101', missed: 1 };
   daemon.peer.cut();
-  const third = await daemon.connection(3);
-  await daemon.asked('feed.subscribe', ({ peer }) => peer.number === 3);
-  third.send(event(101));
+  const last = await daemon.connection(9);
+  await daemon.asked('feed.subscribe', ({ peer }) => peer.number === 9);
+  last.send(event(101));
   await sb.ping();
   expect(offsets(got)).toEqual([101]);
+  // An open session is not enough to begin the delays anew.
+  expect(Math.max(...delays)).toBeGreaterThan(1);
 });
 
 test('a listener that throws, or rejects, does not end the feed', async () => {

@@ -39,7 +39,10 @@ export class World {
     const target = { kind: 'socket', path: redis.path } as const;
     this.commands = openRedis(target, 'commands', 2000);
     this.commands.on('error', () => {});
-    this.namespace = new Namespace(name, new ScriptRunner(this.commands, []), { daemon, eventsMax: config.log.eventsMax });
+    this.namespace = new Namespace(name, new ScriptRunner(this.commands, []), {
+      daemon,
+      eventsMax: config.log.eventsMax,
+    });
     this.log = new EventLog({
       namespace: this.namespace,
       open: () => {
@@ -68,7 +71,11 @@ export class World {
 
   /** One entry with the events `[type, data]…`. */
   async emit(...events: [type: string, data?: unknown, subject?: string][]): Promise<void> {
-    const args = events.flatMap(([type, data = {}, subject = 'thing']) => [type, JSON.stringify(subject), JSON.stringify(data)]);
+    const args = events.flatMap(([type, data = {}, subject = 'thing']) => [
+      type,
+      JSON.stringify(subject),
+      JSON.stringify(data),
+    ]);
     await this.namespace.call(emitScript, args);
   }
 
@@ -86,11 +93,27 @@ export class World {
 
 type Line = { op: string; offset?: number; position?: string; event?: Record<string, unknown>; [key: string]: unknown };
 
+/** Chunks are shared between sinks: each is parsed once. */
+const parsed = new WeakMap<Buffer, Line[]>();
+function parse(chunk: Buffer): Line[] {
+  const known = parsed.get(chunk);
+  if (known) return known;
+  const lines = chunk
+    .toString()
+    .split('\n')
+    .map((text) => JSON.parse(text) as Line);
+  parsed.set(chunk, lines);
+  return lines;
+}
+
 /** The feed lane of a connection: keeps what was written, takes as much as `room` says. */
 export class FakeSink implements FeedSink {
   message = 1;
   readonly chunks: Buffer[] = [];
-  readonly texts: string[] = [];
+  readonly lines: Line[] = [];
+  /** Of the events, and `data.n` of those that the tests number. */
+  readonly offsets: number[] = [];
+  readonly numbers: number[] = [];
   space = Number.POSITIVE_INFINITY;
   seals = 0;
   #wake: (() => void) | undefined;
@@ -100,13 +123,18 @@ export class FakeSink implements FeedSink {
   }
   write(chunk: Buffer, lines: number): void {
     this.chunks.push(chunk);
-    const texts = chunk.toString().split('\n');
-    if (texts.length !== lines || lines > 64) throw new Error(`${texts.length} lines, said to be ${lines}`);
-    this.texts.push(...texts);
+    const added = parse(chunk);
+    if (added.length !== lines || lines > 64) throw new Error(`${added.length} lines, said to be ${lines}`);
+    for (const line of added) {
+      this.lines.push(line);
+      this.offsets.push(line.offset!);
+      const { n } = (line.event!.data ?? {}) as { n?: number };
+      if (n !== undefined) this.numbers.push(n);
+    }
     this.space -= chunk.length;
   }
   push(line: string): void {
-    this.texts.push(line);
+    this.lines.push(JSON.parse(line) as Line);
   }
   onDrain(wake: () => void): void {
     this.#wake = wake;
@@ -125,19 +153,9 @@ export class FakeSink implements FeedSink {
     this.#wake = undefined;
     wake?.();
   }
-
-  get lines(): Line[] {
-    return this.texts.map((text) => JSON.parse(text) as Line);
-  }
-  get offsets(): number[] {
-    return this.lines.filter(({ op }) => op === 'event').map(({ offset }) => offset!);
-  }
-  /** `data.n` of the events, which tests number themselves. */
-  get numbers(): number[] {
-    return this.lines
-      .filter(({ op }) => op === 'event')
-      .map(({ event }) => (event!.data as { n?: number }).n)
-      .filter((n): n is number => n !== undefined);
+  /** What was written in events, as text. */
+  get texts(): string[] {
+    return this.chunks.flatMap((chunk) => chunk.toString().split('\n'));
   }
   ops(op: string): Line[] {
     return this.lines.filter((line) => line.op === op);

@@ -7,23 +7,21 @@ describe('a drain', () => {
     const windowMs = 500;
     const all = await Promise.all(Array.from({ length: 20 }, () => client(at)));
     const startedAt = performance.now();
-    const closedAt: number[] = [];
-    for (const one of all) void one.closed.then(() => closedAt.push(performance.now() - startedAt));
+    const closedAt = all.map((one) => one.closed.then(() => performance.now() - startedAt));
     await at.gateway.drain(windowMs);
     expect(at.endings.map(({ how }) => how)).toEqual(Array(20).fill('drained'));
     const told: number[] = [];
-    for (const one of all) {
+    for (const [i, one] of all.entries()) {
       expect((await one.closed).code).toBe(1012);
       const { afterMs } = await one.push('drain');
       told.push(afterMs);
+      expect(await closedAt[i]).toBeGreaterThanOrEqual(afterMs - 1); // Never before its turn.
       const last = one.lines.at(-1);
       expect(last).toMatchObject({ op: 'closed', code: 1012, afterMs: expect.any(Number) });
       expect(last.afterMs).toBeLessThanOrEqual(windowMs);
     }
     expect([...told].sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, i) => i * 25));
     expect(told).not.toEqual([...told].sort((a, b) => a - b)); // In random order; once in 20! runs it is not.
-    const inAnyQuarter = [0, 1, 2, 3].map((q) => closedAt.filter((ms) => Math.floor(ms / (windowMs / 4)) === q).length);
-    expect(Math.max(...inAnyQuarter)).toBeLessThanOrEqual(10);
   });
 
   it('lets a connection work until its turn, and answers what it asked before', async () => {
@@ -55,7 +53,7 @@ describe('a drain', () => {
     wire.socket.pause();
     const startedAt = performance.now();
     await at.gateway.drain(50);
-    expect(performance.now() - startedAt).toBeLessThan(5000);
+    expect(performance.now() - startedAt).toBeLessThan(20_000);
     expect(at.gateway.registry.size).toBe(0);
   });
 

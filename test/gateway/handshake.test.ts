@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { type Config, loadConfig } from '../../src/config.js';
+import { Handshake } from '../../src/gateway/handshake.js';
 import { Gateway } from '../../src/gateway/server.js';
+import { TokenCheck } from '../../src/gateway/token.js';
 import { Client, client, type Station, station, Wire } from './support.js';
 
 const token = 'right-token';
@@ -92,6 +94,23 @@ describe('the upgrade', () => {
     const at = await station({ 'gateway.connectionsPerAddressMax': 1 });
     await client(at);
     expect(status(await upgrade(at))).toBe(101);
+  });
+
+  it('refuses too many from one address with 429 and Retry-After, before it says that it drains', () => {
+    const { gateway } = loadConfig({ flags: { 'gateway.connectionsPerAddressMax': 2, 'gateway.token': token } });
+    const handshake = new Handshake(gateway, new TokenCheck(token));
+    const from = (remoteAddress: string, localAddress = '10.0.0.1') =>
+      ({ url: '/v1/ws', headers: { host: '10.0.0.1:7171' }, socket: { remoteAddress, localAddress } }) as never;
+    const state = (count: number, draining = false) => ({ connections: 3, draining, connectionsOf: () => count });
+    expect(handshake.check(from('10.0.0.9'), state(1))).toEqual({ authenticated: false });
+    expect(handshake.check(from('10.0.0.9'), state(2, true)).refused).toMatchObject({
+      status: 429,
+      retryAfterSeconds: 5,
+    });
+    expect(handshake.check(from('::ffff:127.0.0.1'), state(2)).refused).toBeUndefined();
+    expect(handshake.check(from('10.0.0.9'), state(1, true)).refused).toMatchObject({ status: 503 });
+    // The address it came in on is no name that could have been rebound; another address is.
+    expect(handshake.check(from('10.0.0.9', '10.0.0.2'), state(1)).refused).toMatchObject({ status: 421 });
   });
 
   it('takes the subprotocol from a list, and none at all; refuses only unknown ones naming its own', async () => {

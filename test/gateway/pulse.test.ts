@@ -43,14 +43,20 @@ describe('a connection', () => {
     expect(new Date(beat.at).toISOString()).toBe(beat.at);
     expect(plain.lines.some((line) => line.op === 'heartbeat')).toBe(false);
     // Somebody who is spoken to hears none.
-    const before = tail.lines.filter((line) => line.op === 'heartbeat').length;
-    const id = [...at.tails.keys()][0]!;
-    for (let i = 0; i < 20; i++) {
-      at.tails.get(id)!.sink.push(`{"i":${i}}`);
-      await tail.line((line) => line.i === i);
+    const beats = () => tail.lines.filter((line) => line.op === 'heartbeat').length;
+    const { sink } = [...at.tails.values()][0]!;
+    let longestMs = 0;
+    sink.push('{"i":-1}');
+    await tail.line((line) => line.i === -1);
+    const before = beats();
+    for (let i = 0, saidAt = performance.now(); i < 20; i++) {
       await new Promise((resolve) => setTimeout(resolve, 15));
+      sink.push(`{"i":${i}}`);
+      await tail.line((line) => line.i === i);
+      longestMs = Math.max(longestMs, performance.now() - saidAt);
+      saidAt = performance.now();
     }
-    expect(tail.lines.filter((line) => line.op === 'heartbeat').length).toBeLessThanOrEqual(before + 1);
+    if (longestMs < 80) expect(beats()).toBe(before); // On a machine that dawdles longer it may well be told one.
     await tail.line((line) => line.op === 'heartbeat' && line !== beat);
   });
 
@@ -91,25 +97,32 @@ describe('the wheel', () => {
       throw error;
     });
     const startedAt = performance.now();
-    const calls: number[] = [];
+    const never = Number.POSITIVE_INFINITY;
+    const calls: { name: string; ms: number }[] = [];
     await new Promise<void>((resolve) => {
-      const ticker = {
-        dueAt: Number.POSITIVE_INFINITY,
+      const moved = {
+        dueAt: never,
         tick: () => {
-          calls.push(performance.now() - startedAt);
-          if (calls.length === 2) resolve();
-          return calls.length === 1 ? 60 : Number.POSITIVE_INFINITY;
+          calls.push({ name: 'moved', ms: performance.now() - startedAt });
+          return calls.length === 1 ? 60 : never;
         },
       };
-      wheel.within(ticker, 500);
-      wheel.within(ticker, 80);
-      wheel.within(ticker, 300);
+      const last = {
+        dueAt: never,
+        tick: () => {
+          resolve();
+          return never;
+        },
+      };
+      wheel.within(moved, 500);
+      wheel.within(moved, 80);
+      wheel.within(moved, 300);
+      wheel.within(last, 400);
     });
     wheel.stop();
-    expect(calls[0]).toBeGreaterThanOrEqual(59); // Its clock is one step coarse.
-    expect(calls[0]).toBeLessThan(300);
-    expect(calls[1]! - calls[0]!).toBeGreaterThanOrEqual(39);
-    expect(calls).toHaveLength(2);
+    expect(calls).toHaveLength(2); // Both before the one at 400, though a date of 500 was given first.
+    expect(calls[0]!.ms).toBeGreaterThanOrEqual(59); // Its clock is one step coarse.
+    expect(calls[1]!.ms - calls[0]!.ms).toBeGreaterThanOrEqual(39);
   });
 
   it('goes on after a date that throws', async () => {

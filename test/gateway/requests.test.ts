@@ -125,6 +125,23 @@ describe('a failure', () => {
     said.mockRestore();
   });
 
+  it('of a hook, or of who waits for a fate, is reported and ends nothing', async () => {
+    const at = await station();
+    const one = await client(at);
+    const said = vi.spyOn(console, 'error').mockImplementation(() => undefined);
+    at.brokenHooks = true;
+    one.send({ id: 1, op: 'ping' });
+    at.deliver(at.connection(), '{"op":"tasks","n":1}');
+    await one.line((line) => line.n === 1);
+    at.connection().close(1012, 'test', 'drained');
+    await one.closed;
+    expect(at.fates.length).toBe(1);
+    expect(said.mock.calls.length).toBeGreaterThanOrEqual(2);
+    said.mockRestore();
+    at.brokenHooks = false;
+    expect((await (await client(at)).call('ping')).ok).toBeDefined();
+  });
+
   it('of the link to Redis is UNAVAILABLE, and TIMEOUT when it may have happened', async () => {
     const at = await station();
     const one = await client(at);

@@ -32,6 +32,7 @@ export class Station {
   readonly released: (() => void)[] = [];
   readonly messages: number[] = [];
   heard = 0;
+  brokenHooks = false;
   bindings = 0;
   #watchers: { met: () => boolean; resolve: () => void }[] = [];
 
@@ -75,12 +76,14 @@ export class Station {
     connection.deliver(line, (fate) => {
       this.fates.push(fate);
       this.tell();
+      if (this.brokenHooks) throw new Error('a hook that throws');
     });
   }
 
   #hooks(): GatewayHooks {
     return {
       heard: () => {
+        if (this.brokenHooks) throw new Error('a hook that throws');
         this.heard++;
         this.tell();
       },

@@ -6,7 +6,12 @@ import { startRedis, type TestRedis } from '../support/redis.js';
 import { until } from '../support/until.js';
 
 /** All that a log handed out, and what its events are. */
-function record(log: EventLog): { items: LogItem[]; events: () => LogEvent[]; numbers: () => number[]; kinds: () => string[] } {
+function record(log: EventLog): {
+  items: LogItem[];
+  events: () => LogEvent[];
+  numbers: () => number[];
+  kinds: () => string[];
+} {
   const items: LogItem[] = [];
   const error = (fault: unknown): never => {
     throw fault;
@@ -78,8 +83,15 @@ describe('the reader of a log', () => {
     const seen = record(world.log);
     const admin = redis.client();
     for (let i = 1; i <= 50; i++) {
-      await admin.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-      await until(() => world.emit(['a.b', { n: i }]).then(() => true, () => false), 2000);
+      await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      await until(
+        () =>
+          world.emit(['a.b', { n: i }]).then(
+            () => true,
+            () => false,
+          ),
+        2000,
+      );
       await until(() => seen.numbers().at(-1) === i, 200 + 2000);
     }
     expect(new Set(seen.numbers()).size).toBe(50);
@@ -95,7 +107,12 @@ describe('the reader of a log', () => {
     const died = performance.now();
     await until(() => performance.now() - died > 600);
     await redis.restart();
-    await until(() => world.emit(['a.b', { n: 6 }]).then(() => true, () => false));
+    await until(() =>
+      world.emit(['a.b', { n: 6 }]).then(
+        () => true,
+        () => false,
+      ),
+    );
     await until(() => seen.numbers().at(-1) === 6, 7000);
     const marks = seen.items.filter(({ kind }) => kind !== 'entry');
     expect(marks.length).toBe(1);
@@ -107,7 +124,12 @@ describe('the reader of a log', () => {
     await until(() => seen.numbers().length === 3);
     const before = world.log.position;
     await redis.restart();
-    await until(() => world.emit(['a.b', { n: 4 }]).then(() => true, () => false));
+    await until(() =>
+      world.emit(['a.b', { n: 4 }]).then(
+        () => true,
+        () => false,
+      ),
+    );
     await until(() => seen.numbers().length === 4);
     const at = seen.kinds().indexOf('epoch');
     const { epoch } = world.log.position;
@@ -178,7 +200,13 @@ describe('the reader of a log', () => {
     );
     await until(() => seen.numbers().at(-1) === 13);
     const to = { epoch: from.epoch, offset: from.offset + 7 };
-    expect(seen.items.find(({ kind }) => kind === 'gap')).toEqual({ kind: 'gap', reason: 'trimmed', from, to, lost: 7 });
+    expect(seen.items.find(({ kind }) => kind === 'gap')).toEqual({
+      kind: 'gap',
+      reason: 'trimmed',
+      from,
+      to,
+      lost: 7,
+    });
     expect(seen.numbers()).toEqual([1, 2, 3, 11, 12, 13]);
   });
 
@@ -193,7 +221,12 @@ describe('the reader of a log', () => {
     } finally {
       process.kill(redis.pid, 'SIGCONT');
     }
-    await until(() => world.emit(['a.b', { n: 1 }]).then(() => true, () => false));
+    await until(() =>
+      world.emit(['a.b', { n: 1 }]).then(
+        () => true,
+        () => false,
+      ),
+    );
     await until(() => seen.numbers().includes(1));
     await until(() => world.log.readerAgeMs < 500);
     expect(seen.kinds().every((kind) => kind === 'entry')).toBe(true);

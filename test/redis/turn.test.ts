@@ -22,8 +22,14 @@ describe('the frame of every script', () => {
     const rows = (await client.xrange('sb:{t}:log', '-', '+')) as [string, string[]][];
     return rows.map(([id, fields]) => new LogEntry(id, fields, '"/signalbox/t"'));
   };
+  const epochs = async (): Promise<string[]> => {
+    const flat = await client.call('ZRANGE', 'sb:{t}:epochs', '0', '-1', 'WITHSCORES');
+    return (flat as string[][]).flat();
+  };
   const began = async (): Promise<unknown[]> =>
-    (await entries()).flatMap(({ events }) => events.filter(({ type }) => type === 'epoch.began').map(({ data }) => data));
+    (await entries()).flatMap(({ events }) =>
+      events.filter(({ type }) => type === 'epoch.began').map(({ data }) => data),
+    );
 
   beforeAll(async () => {
     redis = await startRedis({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] });
@@ -51,7 +57,7 @@ describe('the frame of every script', () => {
     const [epoch] = await run();
     await run();
     expect(await began()).toEqual([{ epoch, reason: 'new' }]);
-    expect(await client.zrange('sb:{t}:epochs', 0, -1, 'WITHSCORES')).toEqual([epoch, '1']);
+    expect(await epochs()).toEqual([epoch, '1']);
   });
 
   test('a script that refuses leaves nothing, not even the epoch it would have begun', async () => {
@@ -69,7 +75,7 @@ describe('the frame of every script', () => {
       { epoch: before, reason: 'new' },
       { epoch: after, reason: 'restarted', previous: before },
     ]);
-    expect(await client.zrange('sb:{t}:epochs', 0, -1, 'WITHSCORES')).toEqual([before, '1', after, '3']);
+    expect(await epochs()).toEqual([before, '1', after, '3']);
     expect((await entries()).at(-1)).toMatchObject({ epoch: after, offset: 4 });
   });
 

@@ -5,31 +5,37 @@
 -- score. A start costs its tenant 1. The scores in `tenants:` may lag behind `vtime:` (a tenant that was served in
 -- another lane); they are corrected when they come to the front, never searched.
 -- @include finish
-local claims = { rows = {}, steps = 0, bytes = 0 }
+-- Bounds of one script: bytes of lines, tasks looked at, commands. `bite` is how many are picked at a time; it grows
+-- while tasks are small, so that a script never reads many times what it may hand out.
+local claims = { rows = {}, steps = 0, bytes = 0, tasks = 0, bite = 16, bytesMax = 1048576 }
+local function spent() return claims.bytes >= claims.bytesMax or claims.tasks >= 200 or claims.steps >= 3000 end
 
 -- Tenants at the front of `kinds`, by true virtual time: a list sorted by time, each with the lanes it is ready in.
 local function frontTenants(queue, kinds, want)
-  local found, order = {}, {}
+  local found, order, names = {}, {}, {}
   for _, kind in ipairs(kinds) do
-    local row = call('ZRANGE', lanesKey(queue, kind), 0, want, 'WITHSCORES')
+    local row = call('ZRANGE', lanesKey(queue, kind), 0, math.max(want, 8), 'WITHSCORES')
     claims.steps = claims.steps + 1
     for i = 1, #row, 2 do
       local entry = found[row[i]]
       if not entry then
-        entry = { tenant = row[i], time = tonumber(row[i + 1]), kinds = {} }
+        entry = { tenant = row[i], time = 0, lanes = {}, kinds = {} }
         found[row[i]] = entry
-        order[#order + 1] = entry
+        order[#order + 1], names[#names + 1] = entry, row[i]
       end
       entry.kinds[#entry.kinds + 1] = kind
+      entry.lanes[#entry.lanes + 1] = { kind, tonumber(row[i + 1]) }
     end
   end
-  if #order > 1 then
-    local names = {}
-    for i, entry in ipairs(order) do names[i] = entry.tenant end
-    local times = call('ZMSCORE', P .. 'vtime:' .. queue, unpack(names))
-    for i, entry in ipairs(order) do entry.time = math.max(entry.time, tonumber(times[i] or 0)) end
-    table.sort(order, function(a, b) return a.time < b.time or (a.time == b.time and a.tenant < b.tenant) end)
+  if #order == 0 then return order end
+  local times = call('ZMSCORE', P .. 'vtime:' .. queue, unpack(names))
+  for i, entry in ipairs(order) do
+    entry.time = tonumber(times[i] or entry.lanes[1][2])
+    for _, lane in ipairs(entry.lanes) do
+      if lane[2] < entry.time then add(lanesKey(queue, lane[1]), int(entry.time), entry.tenant) end
+    end
   end
+  table.sort(order, function(a, b) return a.time < b.time or (a.time == b.time and a.tenant < b.tenant) end)
   return order
 end
 
@@ -50,20 +56,20 @@ local function popTasks(queue, entry, want, out)
     local popped = call('ZPOPMIN', laneKey(queue, kind, entry.tenant), count)
     claims.steps = claims.steps + 1
     leaves[queue .. '\0' .. kind .. '\0' .. entry.tenant] = { queue, kind, entry.tenant }
-    for i = 1, #popped, 2 do out[#out + 1] = { popped[i], tonumber(popped[i + 1]) } end
-    taken = taken + #popped / 2
+    for i = 1, #popped, 2 do
+      out[#out + 1] = { popped[i], tonumber(popped[i + 1]), entry = entry, kind = kind, start = entry.time + taken }
+      taken = taken + 1
+    end
     if #popped / 2 < count then table.remove(entry.kinds, at) end
   end
   return taken
 end
 
 -- Picks up to `want` tasks in order. Served tenants come back one later: as times only grow, they line up in a second
--- queue that is sorted by itself, and the next tenant is the smaller of the two heads.
+-- queue that is sorted by itself, and the next tenant is the smaller of the two heads. Answers the tenants too.
 local function pick(queue, kinds, want)
-  local known = queueOf(queue)
-  local order, again, out = frontTenants(queue, kinds, want), {}, {}
+  local order, again, out, touched = frontTenants(queue, kinds, want), {}, {}, {}
   local a, b = 1, 1
-  local touched = {}
   while #out < want and claims.steps < 3000 do
     local first, second = order[a], again[b]
     local entry
@@ -74,18 +80,18 @@ local function pick(queue, kinds, want)
     local turns = math.min(want - #out, math.max(1, floor(other - entry.time) + 1))
     local taken = popTasks(queue, entry, turns, out)
     if taken > 0 then
-      known.vtime = math.max(known.vtime, entry.time + taken - 1)
       entry.time = entry.time + taken
       touched[entry.tenant] = entry
-      known.served = true
     end
     if #entry.kinds > 0 then again[#again + 1] = entry end
   end
-  for tenant, entry in pairs(touched) do
-    add(P .. 'vtime:' .. queue, int(entry.time), tenant)
-    for _, kind in ipairs(entry.kinds) do add(lanesKey(queue, kind), int(entry.time), tenant) end
-  end
-  return out
+  return out, touched
+end
+
+-- A picked task stays: its lane has it back under its score, and its tenant did not start it.
+local function stay(queue, row)
+  add(laneKey(queue, row.kind, row.entry.tenant), int(row[2]), row[1])
+  row.entry.time = row.entry.time - 1
 end
 
 -- One task to one worker: the record, the sets, the event, and the line the agent will read.
@@ -105,7 +111,7 @@ local function handOut(want, head, run, score)
   remove(P .. 'waiting:' .. head.queue, head.id)
   waits(head, -1)
   active(head, run, 1)
-  local worker = want.worker ~= '' and ',"worker":' .. name(want.worker) or ''
+  local worker = string.byte(want.worker) ~= 0 and ',"worker":' .. name(want.worker) or ''
   tell('task.claimed', head, ',' .. session(want.session).holder .. worker .. ',"attempt":' .. run[ATTEMPT] ..
     ',"fence":' .. int(fence))
   local line = '{"task":' .. head.json .. ',"queue":' .. known.json .. ',"attempt":' .. run[ATTEMPT] ..
@@ -113,40 +119,69 @@ local function handOut(want, head, run, score)
     (lease and ',"leaseMs":' .. lease or '') .. (timeout and ',"timeoutMs":' .. timeout or '') ..
     (head.deadline and ',"deadlineAt":"' .. iso(head.deadline) .. '"' or '') ..
     (run[SAVED] and ',"saved":' .. run[SAVED] or '') .. ',' .. head.members .. '}'
-  claims.bytes = claims.bytes + #line
   claims.rows[#claims.rows + 1] = { want.index, head.id, int(fence), line }
 end
 
--- Serves one want. A picked task that may not start any more (startBy, deadline) ends here instead.
-local function serve(want)
-  local known = queueOf(want.queue)
-  if known.paused then return end
-  local kinds = want.kinds or call('ZRANGE', P .. 'lanes:' .. want.queue, 0, 63)
-  local left = want.count
-  while left > 0 and claims.bytes < 1048576 and claims.steps < 3000 do
-    local picked = pick(want.queue, kinds, math.min(left, 32))
-    if #picked == 0 then break end
-    local names = {}
-    for i, row in ipairs(picked) do names[2 * i - 1], names[2 * i] = P .. 'task:' .. row[1], P .. 'run:' .. row[1] end
-    local found = call('MGET', unpack(names))
-    for i, row in ipairs(picked) do
-      local head = found[2 * i - 1] and parseHead(row[1], found[2 * i - 1])
-      local run = found[2 * i] and cmsgpack.unpack(found[2 * i])
-      if not head then remove(P .. 'waiting:' .. want.queue, row[1])
-      elseif (head.deadline and head.deadline <= turn.now) or
-        (head.startBy and head.startBy <= turn.now and not (run and run[ATTEMPT] + run[REFUNDS] > 0)) then
+-- A picked task that may not start any more: its deadline, or before its first start its startBy, is over.
+local function tooLate(head, run)
+  if head.deadline and head.deadline <= turn.now then return true end
+  return head.startBy and head.startBy <= turn.now and not (run and run[ATTEMPT] + run[REFUNDS] > 0)
+end
+
+-- Hands out what was picked, in order, as long as it has room; the rest stays. Answers how many were given and whether
+-- the want is full.
+local function give(want, picked)
+  local known, names, given, full = queueOf(want.queue), {}, 0, false
+  for i, row in ipairs(picked) do names[2 * i - 1], names[2 * i] = P .. 'task:' .. row[1], P .. 'run:' .. row[1] end
+  local found = call('MGET', unpack(names))
+  for i, row in ipairs(picked) do
+    local text, run = found[2 * i - 1], found[2 * i] and cmsgpack.unpack(found[2 * i])
+    -- Never less than its line will have: names may be escaped in it.
+    local size = text and #text + (run and run[SAVED] and #run[SAVED] or 0) + 1000 or 0
+    full = full or want.room and want.bytes > 0 and want.bytes + size > want.room or
+      claims.bytes > 0 and claims.bytes + size > claims.bytesMax
+    if full then stay(want.queue, row)
+    elseif not text then remove(P .. 'waiting:' .. want.queue, row[1])
+    else
+      local head = parseHead(row[1], text)
+      claims.tasks = claims.tasks + 1
+      if tooLate(head, run) then
+        row.entry.time = row.entry.time - 1
         fromReady(head)
         finish(head, run or newRun(head, 'ready', row[2]), 'expired', 'deadline')
       else
+        known.vtime, known.served = math.max(known.vtime, row.start), true
         handOut(want, head, run, row[2])
-        left = left - 1
+        want.bytes, claims.bytes, given = want.bytes + size, claims.bytes + size, given + 1
       end
+    end
+  end
+  local fits = given > 0 and floor((claims.bytesMax - claims.bytes) / claims.bytes * #claims.rows) or claims.bite
+  claims.bite = math.max(1, math.min(64, claims.bite * 2, fits))
+  return given, full
+end
+
+-- Serves one want.
+local function serve(want)
+  local known = queueOf(want.queue)
+  if known.paused then return end
+  local kinds = want.kinds or call('ZRANGE', P .. 'lanes:' .. want.queue, 0, 64)
+  local left, full = want.count, false
+  while left > 0 and not full and not spent() do
+    local picked, touched = pick(want.queue, kinds, math.min(left, claims.bite))
+    if #picked == 0 then break end
+    local given
+    given, full = give(want, picked)
+    left = left - given
+    for tenant, entry in pairs(touched) do
+      add(P .. 'vtime:' .. want.queue, int(entry.time), tenant)
+      for _, lane in ipairs(entry.lanes) do add(lanesKey(want.queue, lane[1]), int(entry.time), tenant) end
     end
     -- Lanes and times must be true before the next pick of this script looks at them.
     task.flush()
   end
   -- Stopped by the bound of the script, not by an empty queue: who got less than it wanted should ask again.
-  if left > 0 and (claims.bytes >= 1048576 or claims.steps >= 3000) then claims.rows[#claims.rows + 1] = { 0 } end
+  if left > 0 and (full or spent()) then claims.rows[#claims.rows + 1] = { 0 } end
   if known.served then
     if call('EXISTS', P .. 'waiting:' .. want.queue) == 0 then
       call('DEL', P .. 'vtime:' .. want.queue)
@@ -157,22 +192,23 @@ local function serve(want)
   end
 end
 
--- Wants stand in ARGV from `at`: their number, then for each session, binding, worker, queue, kinds ('' for all, else
--- \0 between), leaseMs, count. Answers the claims as rows {want, task, fence, line}, and for each want whose session
+-- Wants stand in ARGV from `at`: their number, then for each session, binding, worker (\0 first: a queue.claim call, which
+-- has no worker's name), queue, kinds ('' for all, else \0 between), leaseMs, count, room ('' or the bytes its tasks may
+-- take together). Answers the claims as rows {want, task, fence, line}, and for each want whose session
 -- does not speak here any more its index, negative.
 function claims.serve(at)
   local number = tonumber(ARGV[at])
   at = at + 1
   for index = 1, number do
     local want = { index = index, session = ARGV[at], binding = ARGV[at + 1], worker = ARGV[at + 2], queue = ARGV[at + 3],
-      lease = tonumber(ARGV[at + 5]), count = tonumber(ARGV[at + 6]) }
+      lease = tonumber(ARGV[at + 5]), count = tonumber(ARGV[at + 6]), room = tonumber(ARGV[at + 7]), bytes = 0 }
     if ARGV[at + 4] ~= '' then
       want.kinds = {}
       for kind in string.gmatch(ARGV[at + 4], '%Z+') do want.kinds[#want.kinds + 1] = kind end
     end
     if speaks(want.session, want.binding) then serve(want)
     else claims.rows[#claims.rows + 1] = { -index } end
-    at = at + 7
+    at = at + 8
   end
   return claims.rows
 end

@@ -76,7 +76,7 @@ local function giveBack(head, run, reason, options)
   if fault then run[FAULT] = fault end
   remember(run, reason, options.cut or fault, state, nextAt)
   local more = holderOf(run) .. ',"attempt":' .. run[ATTEMPT] .. ',"fence":' .. int(run[FENCE])
-  if fault and #fault <= 2048 then more = more .. ',"error":' .. fault end
+  if fault and #fault <= 2048 then more = more .. ',"error":' .. oneRow(fault) end
   -- Fenced out: whoever held it answers STALE_FENCE from now on, given on already or not.
   local fence = nextFence()
   if state ~= 'ready' and state ~= 'scheduled' then

@@ -1,20 +1,23 @@
 -- What a session holds, as rows {kind, name, fence, queue, sinceAt, endsAt}. Written for writing scripts and for reading
--- ones: it needs P, call, pageOf and a clock only.
+-- ones: it needs P and call only, and is told the skew between the lease clock and TIME.
 -- @include pages
-local function holdingsOf(id, cursor, limit)
-  local skew = tonumber(call('HGET', KEYS[1], 'skew') or 0)
+local function holdingsOf(id, cursor, limit, skew)
   local rows = pageOf(P .. 'held:' .. id, cursor, limit)
   if not rows then return nil end
-  local out = {}
+  local names = {}
+  for i = 1, #rows, 2 do
+    if string.sub(rows[i], 1, 1) == 't' then names[#names + 1] = P .. 'run:' .. string.sub(rows[i], 2) end
+  end
+  local packed, at, out = #names > 0 and call('MGET', unpack(names)) or {}, 0, {}
   for i = 1, #rows, 2 do
     local letter, name = string.sub(rows[i], 1, 1), string.sub(rows[i], 2)
     if letter == 't' then
-      local packed = call('GET', P .. 'run:' .. name)
-      local run = packed and cmsgpack.unpack(packed)
+      at = at + 1
+      local run = packed[at] and cmsgpack.unpack(packed[at])
       if run and run[1] == 'active' and run[3] == id then
-        local lease = tonumber(call('ZSCORE', P .. 'leases', 'l' .. name) or false)
+        local lease = run[13] and call('ZSCORE', P .. 'leases', 'l' .. name)
         out[#out + 1] = { 'task', name, string.format('%.0f', run[2]), run[22] or '', rows[i + 1],
-          lease and string.format('%.0f', lease + skew) or '' }
+          lease and string.format('%.0f', tonumber(lease) + skew) or '' }
       end
     end
   end

@@ -3,7 +3,7 @@
 -- A caller whose reply was lost asks again under the same task id, or under the same key: it must find the task it made
 -- and not make another. So the id is looked up before anything else, even before the queue's bound.
 -- @include finish
-local puts = { items = {}, results = {}, levels = {} }
+local puts = { items = {}, results = {} }
 
 -- Groups and items stand in ARGV from `at`: number of groups, each queue, kind, tenant, priority; number of items, each
 -- group, task, tail of the head (maxAttempts … members), options ('' or delayMs,runAt,startByMs,deadlineMs,key).
@@ -91,8 +91,7 @@ local function checkKey(item, plannedKeys)
     if payloadOf(call('GET', P .. 'task:' .. id)) == payloadOfTail(item.tail) then return '=' .. stateOf(id) .. ' ' .. id end
     return '!KEY_CONFLICT {"task":' .. json(id) .. '}'
   end
-  item.stale, item.staleRun = stale, staleRun
-  plannedKeys[slot] = item
+  item.stale, item.staleRun, item.slot = stale, staleRun, slot
   return nil
 end
 
@@ -113,8 +112,13 @@ local function checkRoom(item, kindsMax)
     return fmt('!OVERLOADED {"message":"the queue is at its depth","depth":%d,"maxDepth":%d,"afterMs":1000}', depths[queue],
       known.maxDepth)
   end
+  -- No kind is a lane of its own and does not count.
+  if kind == '' then return nil end
   local seen = kindsSeen[queue]
-  if not seen then seen = { count = call('ZCARD', P .. 'lanes:' .. queue) }; kindsSeen[queue] = seen end
+  if not seen then
+    seen = { count = call('ZCARD', P .. 'lanes:' .. queue) - (call('ZSCORE', P .. 'lanes:' .. queue, '') and 1 or 0) }
+    kindsSeen[queue] = seen
+  end
   if seen[kind] == nil then
     seen[kind] = call('ZSCORE', P .. 'lanes:' .. queue, kind) and true or false
     if not seen[kind] then
@@ -140,6 +144,7 @@ function puts.check(kindsMax)
       if string.sub(result, 1, 1) == '!' then clean = false end
     else
       planned[item.id] = item
+      if item.slot then plannedKeys[item.slot] = item end
       if depths[item.group.queue] then depths[item.group.queue] = depths[item.group.queue] + 1 end
     end
   end

@@ -7,14 +7,33 @@ local function nowMs()
   local clock = call('TIME')
   return clock[1] * 1000 + math.floor(clock[2] / 1000)
 end
-local function leaseMs() return nowMs() - tonumber(call('HGET', KEYS[1], 'skew') or 0) end
+-- What the lease clock is behind TIME, with the jump that the next turn is going to find (redis/lua/turn.lua): after an
+-- outage a reader must not take everybody for expired before somebody writes.
+local function skewMs()
+  local row = call('HMGET', KEYS[1], 'skew', 'seen')
+  local ahead = row[2] and nowMs() - tonumber(row[2]) or 0
+  return tonumber(row[1] or 0) + ((ahead > 5000 or ahead < 0) and ahead or 0)
+end
 
--- A run as a flat list of texts ('' for nothing), in the order of task.lua; history stays packed as JSON rows.
+-- History as JSON rows of texts: cjson prints a fence as 1.79595e+15.
+local function rowsOf(history)
+  local rows = {}
+  for i, row in ipairs(history) do
+    local texts = {}
+    for j, value in ipairs(row) do
+      texts[j] = type(value) == 'number' and string.format('%.0f', value) or value or ''
+    end
+    rows[i] = texts
+  end
+  return cjson.encode(rows)
+end
+
+-- A run as a flat list of texts ('' for nothing), in the order of task.lua; history as JSON rows.
 local function flat(packed)
   if not packed then return '' end
   local run, out = cmsgpack.unpack(packed), {}
   for i, value in ipairs(run) do
-    if i == 21 then out[i] = value and cjson.encode(value) or ''
+    if i == 21 then out[i] = value and rowsOf(value) or ''
     elseif type(value) == 'number' then out[i] = string.format('%.0f', value)
     else out[i] = value or '' end
   end

@@ -7,10 +7,10 @@ local function session(id)
   local known = sessions[id]
   if known then return known end
   local deadline = call('ZSCORE', P .. 'sessions', id)
-  local row = call('HMGET', P .. 'session:' .. id, 'agent', 'binding', 'ended', 'tenant')
+  local row = call('HMGET', P .. 'session:' .. id, 'agent', 'binding', 'ended', 'tenant', 'ttlMs')
   known = {
-    id = id, agent = row[1] or '', binding = row[2], tenant = row[4], exists = row[1] and true or false,
-    alive = deadline and tonumber(deadline) > turn.lease and not row[3],
+    id = id, agent = row[1] or '', binding = row[2], tenant = row[4], ttl = tonumber(row[5]), exists = row[1] and true or false,
+    ended = row[3] and true or false, alive = row[1] and deadline and tonumber(deadline) > turn.lease and not row[3] or false,
   }
   known.holder = '"session":' .. json(id) .. ',"agent":' .. json(known.agent)
   sessions[id] = known
@@ -21,4 +21,9 @@ end
 local function speaks(id, binding)
   local known = session(id)
   return known.alive and known.binding == binding
+end
+
+-- The deadline of a living session that was heard `agoMs` ago. It counts from that frame and only rises.
+local function renew(known, agoMs)
+  call('ZADD', P .. 'sessions', 'XX', 'GT', int(turn.lease + known.ttl - agoMs), known.id)
 end

@@ -126,6 +126,10 @@ local function tell(type, head, more)
   emit(type, head.json, '{' .. attrs .. (more or '') .. '}')
 end
 
+-- JSON of a client as it may stand in an event. Rows of the log are parted by tabs: the only control characters that
+-- JSON has are blanks between its words.
+local function oneRow(text) return (string.gsub(text, '%c', ' ')) end
+
 local function lanesKey(queue, kind) return P .. 'tenants:' .. #queue .. ':' .. queue .. ':' .. kind end
 local function laneKey(queue, kind, tenant)
   return P .. 'lane:' .. #queue .. ':' .. #kind .. ':' .. queue .. ':' .. kind .. ':' .. tenant

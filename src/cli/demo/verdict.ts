@@ -1,0 +1,67 @@
+/** What the demo counted. */
+export interface Report {
+  readonly documents: number;
+  readonly results: number;
+  /** Results that are not what reading the document gives. */
+  readonly wrong: number;
+  /** Tasks that were accepted as completed more than once. */
+  readonly duplicates: number;
+  readonly lost: number;
+  /** Attempts that were taken back and given to somebody else. */
+  readonly redelivered: number;
+  readonly eventsSeen: number;
+  readonly eventsInLog: number;
+  /** Events the watcher missed, saw twice, or saw in another order than the log has them. */
+  readonly eventsOff: number;
+  /** What the service that knows only Redis has published, as the watcher saw it. */
+  readonly published: readonly string[];
+  readonly killed: string;
+  readonly frozen: string;
+  readonly watcherCuts: number;
+  readonly seconds: number;
+}
+
+/** Everything that did not hold, in words; empty if the demo is what it claims. */
+export function failures(report: Report): string[] {
+  const checks: [boolean, string][] = [
+    [report.documents >= 500, `only ${report.documents} documents; the demo reads at least 500`],
+    [report.results === report.documents, `${report.results} results for ${report.documents} documents`],
+    [report.wrong === 0, `${report.wrong} results differ from what the document says`],
+    [report.duplicates === 0, `${report.duplicates} tasks were accepted as completed twice`],
+    [report.lost === 0, `${report.lost} documents are lost`],
+    [report.redelivered > 0, 'no attempt was redelivered although an agent was killed at work'],
+    [report.eventsOff === 0, `the watcher's record differs from the log in ${report.eventsOff} events`],
+    [report.eventsSeen === report.eventsInLog, `the watcher saw ${report.eventsSeen} of ${report.eventsInLog} events`],
+    [
+      report.published.join() === 'batch.started,batch.finished',
+      `published events seen: ${report.published.join(', ') || 'none'}`,
+    ],
+    [report.killed !== '', 'no agent was killed'],
+    [report.frozen !== '', 'no agent was frozen and thawed'],
+    [report.watcherCuts > 0, 'the watcher was not cut'],
+  ];
+  return checks.filter(([holds]) => !holds).map(([, text]) => text);
+}
+
+/** The same numbers as rows of a table. */
+export function rowsOf(report: Report): [string, string | number][] {
+  return [
+    ['documents', report.documents],
+    ['results', report.results],
+    ['duplicates accepted', report.duplicates],
+    ['lost', report.lost],
+    ['redelivered', report.redelivered],
+    ['events seen by the watcher', report.eventsSeen],
+    ['events in the log', report.eventsInLog],
+    ['agent killed', report.killed],
+    ['agent frozen and thawed', report.frozen],
+    ['tasks/s', Math.round(report.results / report.seconds)],
+  ];
+}
+
+/** How many places differ between what was seen and what is in the log, both as offsets in order. */
+export function differences(seen: readonly number[], log: readonly number[]): number {
+  let off = Math.abs(seen.length - log.length);
+  for (let i = 0; i < Math.min(seen.length, log.length); i++) if (seen[i] !== log[i]) off++;
+  return off;
+}

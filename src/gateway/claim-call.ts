@@ -1,0 +1,87 @@
+import type { SessionRef } from '../context.js';
+import { newId } from '../lib/ids.js';
+import type { ClaimedTask } from '../queue/port.js';
+import type { Ties } from './push-worker.js';
+import type { Workers } from './sinks.js';
+import type { Owner, Taker, TaskHolder } from './worker.js';
+import type { WorkerPool } from './workers.js';
+
+export type ClaimWant = Parameters<Workers['claim']>[0];
+type Done = (tasks: ClaimedTask[], error: unknown) => void;
+
+/** One queue.claim call: it takes once, and its tasks count against nobody's credit. */
+export class ClaimCall implements Taker, TaskHolder {
+  readonly owner: Owner;
+  readonly session: SessionRef;
+  /** Its own, so that what a lost answer brought is told from what the session holds by other calls. */
+  readonly name = `\0${newId()}`;
+  readonly queue: string;
+  readonly kinds: readonly string[] | undefined;
+  readonly leaseMs: number | undefined;
+  /** The answer is one line. */
+  readonly room: number;
+  readonly #pool: WorkerPool;
+  readonly #done: Done;
+  readonly #count: number;
+  #timer: NodeJS.Timeout | undefined;
+  /** `soon`: it ends with the next answer that is not older than the news. */
+  #over: 'no' | 'soon' | 'yes' = 'no';
+  pending = 0;
+  dry = false;
+  gone = false;
+
+  constructor(want: ClaimWant, session: SessionRef, { owner, pool, lineBytes }: Ties, done: Done) {
+    this.owner = owner;
+    this.session = session;
+    this.queue = want.queue;
+    this.kinds = want.kinds;
+    this.leaseMs = want.leaseMs;
+    this.#count = want.count;
+    this.room = lineBytes - 1024;
+    this.#pool = pool;
+    this.#done = done;
+    if (want.waitMs === 0) this.#over = 'soon';
+    else this.#timer = setTimeout(() => this.end(), Math.min(want.waitMs, 2 ** 31 - 1));
+  }
+
+  /** One script at a time: two that both find something would take twice the count. */
+  get free(): number {
+    return this.pending > 0 || this.#over === 'yes' ? 0 : this.#count;
+  }
+
+  take(tasks: readonly ClaimedTask[]): void {
+    if (this.#over === 'yes') {
+      void this.#pool.giveBack(tasks, this.session);
+      return;
+    }
+    for (const { task, fence } of tasks) this.#pool.holds(this.session.id, task, fence, this);
+    if (tasks.length > 0 || (this.#over === 'soon' && this.dry)) this.#finish([...tasks]);
+  }
+
+  /** The time is over, or the socket is gone. What a script on its way brings still counts. */
+  end(): void {
+    if (this.#over === 'no' && this.pending > 0) this.#over = 'soon';
+    else this.#finish([]);
+  }
+
+  /** The socket is gone: what still comes goes back. */
+  abandon(): void {
+    this.#finish([]);
+  }
+
+  /** Who does not wait hears at once that Redis is away; who waits goes on waiting. */
+  failed(error: unknown): void {
+    if (this.#over === 'soon') this.#finish([], error);
+  }
+
+  #finish(tasks: ClaimedTask[], error?: unknown): void {
+    if (this.#over === 'yes') return;
+    this.#over = 'yes';
+    clearTimeout(this.#timer);
+    this.#pool.remove(this);
+    this.#done(tasks, error);
+  }
+
+  let(): void {}
+  regain(): void {}
+}

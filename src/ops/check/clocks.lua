@@ -1,0 +1,18 @@
+-- Clocks that should have run by now, whatever set they stand in: if the first of a set is late, nobody sweeps. And sets
+-- that stand beside another one. Args: lateMs. Answers findings as rows {id, what, have, expected}.
+-- @include reading
+local rows, now, lease, late = {}, nowMs(), nowMs() - skewMs(), tonumber(lateMs)
+local function found(id, what, have, expected) rows[#rows + 1] = { id, what, tostring(have), tostring(expected) } end
+local function first(set, clock)
+  local head = call('ZRANGE', P .. set, 0, 0, 'WITHSCORES')
+  local behind = head[2] and clock - tonumber(head[2]) or 0
+  if behind > late then found('late', set .. ' ' .. head[1], string.format('%.0f', behind), string.format('%.0f', late)) end
+end
+first('timers', now)
+first('wake', now)
+first('leases', lease)
+first('grace', lease)
+first('ending', now)
+local published, at = call('HLEN', P .. 'published'), call('ZCARD', P .. 'publishedAt')
+if published ~= at then found('published', 'ids of published events', published, at) end
+return rows

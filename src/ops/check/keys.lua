@@ -1,0 +1,33 @@
+-- Keys that belong to something: is it there? The keys stand in ARGV behind the named arguments, without their prefix.
+-- Answers findings as rows {id, key, have, expected}, and the type of every key.
+-- @include reading
+local rows, types = {}, {}
+local function found(id, key, have, expected) rows[#rows + 1] = { id, key, tostring(have), tostring(expected) } end
+local SET = { ready = 'waiting' }
+
+-- A task stands in the set of its state, or nobody will ever find it again.
+local function checkTask(key, id)
+  local head = call('GETRANGE', P .. key, 0, 1500)
+  if head == '' then return end
+  local queue = string.match(head, '^%Z*%z%Z*%z%Z*%z(%Z*)%z') or ''
+  local packed = call('GET', P .. 'run:' .. id)
+  local run = packed and cmsgpack.unpack(packed) or { 'ready' }
+  local state = run[1]
+  local member = state == 'scheduled' and string.format('%016.0f', run[12] or 0) .. id or id
+  local stands = call('ZSCORE', P .. (SET[state] or state) .. ':' .. queue, member)
+    or state == 'completed' and call('ZSCORE', P .. 'windowed:' .. queue, id)
+  if not stands then found('orphan', key, 'in no set', state .. ' of ' .. queue) end
+end
+
+for i = batchAt, #ARGV do
+  local key = ARGV[i]
+  types[#types + 1] = call('TYPE', P .. key).ok
+  local kind, name = string.match(key, '^(%a+):(.*)$')
+  if call('PTTL', P .. key) >= 0 then found('ttl', key, 'ends by itself', 'ends by a script') end
+  if kind == 'task' then checkTask(key, name)
+  elseif kind == 'run' and call('EXISTS', P .. 'task:' .. name) == 0 then found('orphan', key, 'no task', 'a task')
+  elseif kind == 'session' and not call('ZSCORE', P .. 'sessions', name) and not call('ZSCORE', P .. 'ending', name) then
+    found('orphan', key, 'neither live nor ending', 'a session')
+  elseif kind == 'held' and call('EXISTS', P .. 'session:' .. name) == 0 then found('orphan', key, 'no session', 'a session') end
+end
+return { rows, types }

@@ -1,0 +1,79 @@
+import { parseArgs } from 'node:util';
+import { runHistory } from './history.js';
+import { shrink } from './shrink.js';
+import { drawHistory, type Step } from './steps.js';
+
+const usage = `npm run sim -- [--seed N] [--steps N] [--minutes M] [--only 3,17,40] [--no-faults] [--no-shrink] [--full]
+
+Without --minutes one history is run; with it, one after the other until the time is over, from --seed upwards.`;
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string' },
+    steps: { type: 'string', default: '120' },
+    minutes: { type: 'string' },
+    only: { type: 'string' },
+    'no-faults': { type: 'boolean', default: false },
+    'no-shrink': { type: 'boolean', default: false },
+    full: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+});
+
+if (values.help) {
+  console.log(usage);
+  process.exit(0);
+}
+
+const steps = Number(values.steps);
+const options = { faults: !values['no-faults'] };
+const first = values.seed === undefined ? Math.floor(Math.random() * 1e9) : Number(values.seed);
+
+async function run(seed: number, kept?: readonly number[]): Promise<readonly string[]> {
+  const history = drawHistory(seed, steps, options);
+  const chosen = kept ? kept.map((i) => history.steps[i]).filter((step) => step !== undefined) : history.steps;
+  const startedAt = performance.now();
+  const { problems, events, calls } = await runHistory(history.setting, chosen);
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+  console.log(
+    `seed ${seed}: ${chosen.length} steps, ${calls} calls, ${events} events, ${seconds} s: ${problems.length === 0 ? 'holds' : `${problems.length} problems`}`,
+  );
+  return problems;
+}
+
+function show(step: Step, number: number): string {
+  return `${String(number).padStart(4)}  ${JSON.stringify(step)}`;
+}
+
+async function report(seed: number, problems: readonly string[]): Promise<void> {
+  for (const problem of problems.slice(0, 25)) console.log(`  - ${problem}`);
+  if (values['no-shrink']) return;
+  const history = drawHistory(seed, steps, options);
+  console.log('cutting it down …');
+  const kept = await shrink(history.steps.length, async (some) => (await run(seed, some)).length > 0, {
+    tries: 2,
+    runsMax: 120,
+  });
+  console.log(`\nWhat is left (${kept.length} steps):`);
+  for (const number of kept) console.log(show(history.steps[number]!, number));
+  for (const problem of await run(seed, kept)) console.log(`  - ${problem}`);
+  console.log(
+    `\nAgain: npm run sim -- --seed ${seed} --steps ${steps} --only ${kept.join(',')}${values['no-faults'] ? ' --no-faults' : ''}`,
+  );
+}
+
+const only = values.only?.split(',').map(Number);
+const until = performance.now() + Number(values.minutes ?? 0) * 60_000;
+const failed: number[] = [];
+let seed = first;
+do {
+  const problems = await run(seed, only);
+  if (problems.length > 0) {
+    failed.push(seed);
+    if (only) for (const problem of problems) console.log(`  - ${problem}`);
+    else await report(seed, problems);
+  }
+  seed++;
+} while (performance.now() < until);
+console.log(failed.length === 0 ? `seeds ${first} to ${seed - 1} hold` : `failed: ${failed.join(', ')}`);
+process.exit(failed.length === 0 ? 0 : 1);

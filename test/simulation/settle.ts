@@ -1,0 +1,185 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { checkInvariants } from '../../src/ops/invariants.js';
+import type { Agent } from './agent.js';
+import type { Any } from './calls.js';
+import { compare } from './compare.js';
+import type { Scene } from './history.js';
+import { Model } from './model.js';
+import { judgeRecord } from './oracle.js';
+import { checkReplies } from './replies.js';
+import { namespace, timing } from './world.js';
+
+const queues = ['q1', 'q2'];
+/** Everything must have come to an end this long after the last fault: ttl, grace, back-off and sweeps are all shorter. */
+const calmMs = 9000;
+
+/** The calm after the steps: faults end, agents finish what they hold, and then everything is checked. */
+export async function settle(scene: Scene): Promise<string[]> {
+  const { world, agents, ledger } = scene;
+  const problems: string[] = [];
+  await world.heal();
+  for (const agent of agents) agent.process?.thaw();
+  const left = await workOff(scene);
+  problems.push(...left);
+  await world.tap.poll();
+  const model = new Model(ledger, { ...timing, refundsMax: scene.setting.refundsMax }, world.lostAt);
+  model.run(world.tap.standing);
+  problems.push(
+    ...world.faults(),
+    ...world.tap.problems,
+    ...world.tap.checkHead(),
+    ...ledger.problems,
+    ...model.problems,
+  );
+  problems.push(...fencesRise(scene), ...checkReplies(ledger, model, world.lostAt));
+  problems.push(...(await invariants(scene)));
+  if (left.length === 0) problems.push(...(await compare(scene, model)));
+  problems.push(...(await checkWatchers(scene)));
+  if (left.length === 0) problems.push(...(await atRest(scene)), ...(await invariants(scene)));
+  return problems;
+}
+
+/** What `signalbox doctor` would say of it. */
+async function invariants({ world }: Scene): Promise<string[]> {
+  const { findings } = await checkInvariants(world.admin, namespace, { lateMs: 3000 });
+  return findings.map(({ message }) => `doctor: ${message}`);
+}
+
+/** Agents come back, take nothing more, and complete what they hold; one clerk does the rest. */
+async function workOff(scene: Scene): Promise<string[]> {
+  const { world, agents, clerk } = scene;
+  const url = world.nodes[0]!.daemon!.url;
+  const until = Date.now() + calmMs;
+  if (!(await retry(() => clerk.ensure(url), until))) return ['the clerk could not connect'];
+  for (const queue of queues) await clerk.call('queue.unpause', { queue });
+  const rest = agents.map(async (agent) => {
+    if (!(await retry(() => agent.ensure(url), until))) return;
+    for (const [worker, declared] of agent.workers) {
+      declared.credit = 0;
+      await agent.call('queue.credit', { worker, credit: 0 });
+    }
+  });
+  await Promise.all(rest);
+  for (const queue of queues) await clerk.work({ queue, credit: 100 });
+  for (;;) {
+    await Promise.all([...agents, clerk].map((agent) => finishHeld(agent, url)));
+    const open = await unfinished(clerk);
+    if (open.length === 0) return [];
+    if (Date.now() > until)
+      return [`not finished ${calmMs} ms after the last fault: ${JSON.stringify(open).slice(0, 3000)}`];
+    await wait(50);
+  }
+}
+
+async function retry(run: () => Promise<boolean>, until: number): Promise<boolean> {
+  while (!(await run())) {
+    if (Date.now() > until) return false;
+    await wait(100);
+  }
+  return true;
+}
+
+async function finishHeld(agent: Agent, url: string): Promise<void> {
+  if (!(await agent.ensure(url)) || agent.held.size === 0) return;
+  const tasks = [...agent.held.values()].map(({ task, fence }) => ({ task, fence, result: { settled: true } }));
+  await agent.call('queue.complete', { tasks });
+}
+
+async function unfinished(clerk: Agent): Promise<Any[]> {
+  const open: Any[] = [];
+  for (const queue of queues) {
+    for (const state of ['ready', 'scheduled', 'active']) {
+      const call = await clerk.call('queue.list', { queue, state });
+      if (!call.ok) open.push({ queue, state, error: call.error });
+      else open.push(...call.ok.tasks);
+    }
+  }
+  return open;
+}
+
+/** Over everything that ever was, lost or not: a fence that was given can never be given again. */
+function fencesRise({ world }: Scene): string[] {
+  let highest = 0;
+  for (const { events } of world.tap.eras) {
+    for (const { own, type, data, offset } of events) {
+      if (!own) continue;
+      const fence = type === 'task.claimed' ? data.fence : type === 'session.resumed' ? data.binding : undefined;
+      if (fence === undefined) continue;
+      if (fence <= highest) return [`fence ${fence} at ${offset} does not rise above ${highest}, given before`];
+      highest = fence;
+    }
+  }
+  return [];
+}
+
+async function checkWatchers({ world, watchers, setting }: Scene): Promise<string[]> {
+  const problems: string[] = [];
+  const url = world.url(0);
+  for (const watcher of watchers) if (!watcher.subscribed) watcher.start(() => url);
+  const gaps = [
+    ...(setting.eventsMax < 10_000 ? ['trimmed'] : []),
+    ...(world.lostAt > 0 ? ['fork', 'reset', 'trimmed'] : []),
+  ];
+  for (const watcher of watchers) {
+    const judge = () => judgeRecord(watcher.record, world.tap.epochs, { wants: watcher.wants, gaps });
+    let verdict = judge();
+    for (let i = 0; i < 40 && verdict.problems.some((problem) => problem.startsWith('the record ends')); i++) {
+      await wait(100);
+      await world.tap.poll();
+      verdict = judge();
+    }
+    problems.push(...watcher.problems, ...verdict.problems.map((problem) => `${watcher.name}: ${problem}`));
+  }
+  return problems;
+}
+
+/** Keys that stay while a namespace exists; the page of src/redis/keys.ts says why. */
+const lasting = /^(meta|log|logIndex|epochs|published|publishedAt|ingress|daemons|queues|queue:q[12])$/;
+
+/** With all tasks removed and all sessions closed nothing of them is left in Redis. */
+async function atRest({ world, agents, clerk }: Scene): Promise<string[]> {
+  for (const agent of agents) await agent.closeSession();
+  let left: string[] = [];
+  // More than once: a task whose key window ends meanwhile changes its set. Sessions nobody came back for have their ttl.
+  for (let i = 0; i < 60; i++) {
+    const refused = await purgeAll(clerk);
+    if (refused) return [`purge at rest: ${refused}`];
+    const keys = await world.admin.keys('sb:{default}:*');
+    left = keys
+      .map((key) => key.slice('sb:{default}:'.length))
+      .filter((key) => !lasting.test(key) && !/^counts:/.test(key));
+    left = left.filter((key) => key !== 'sessions' && key !== 'sessionNames' && key !== `session:${clerk.session?.id}`);
+    if (left.length === 0) break;
+    await wait(100);
+  }
+  await clerk.closeSession();
+  for (const key of ['sessions', 'sessionNames', 'ending', 'grace'])
+    if (await world.admin.exists(`sb:{default}:${key}`)) left.push(key);
+  if (left.length > 0) return [`keys at rest: ${left.join(', ')}`];
+  return countsLeft(world.admin);
+}
+
+async function purgeAll(clerk: Agent): Promise<string | undefined> {
+  for (const queue of queues) {
+    for (const state of ['completed', 'dead', 'cancelled', 'expired']) {
+      let cursor: string | undefined;
+      do {
+        const call = await clerk.call('queue.purge', { queue, state, ...(cursor ? { cursor } : {}) });
+        if (!call.ok) return JSON.stringify(call.error ?? 'no answer');
+        cursor = call.ok.cursor;
+      } while (cursor);
+    }
+  }
+  return undefined;
+}
+
+async function countsLeft(admin: Scene['world']['admin']): Promise<string[]> {
+  const problems: string[] = [];
+  for (const queue of queues) {
+    const fields = Object.keys(await admin.hgetall(`sb:{default}:counts:${queue}`)).filter(
+      (field) => !/^r[ecf]:/.test(field),
+    );
+    if (fields.length > 0) problems.push(`counters of ${queue} at rest: ${fields.join(', ')}`);
+  }
+  return problems;
+}
