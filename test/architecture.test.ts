@@ -30,7 +30,12 @@ const rowsOf = (text: string): string[][] =>
   text
     .split('\n')
     .filter((line) => line.startsWith('|'))
-    .map((line) => line.slice(1, -1).split('|').map((cell) => cell.trim()));
+    .map((line) =>
+      line
+        .slice(1, -1)
+        .split('|')
+        .map((cell) => cell.trim()),
+    );
 
 interface Import {
   readonly target: string;
@@ -39,7 +44,9 @@ interface Import {
 
 function importsOf(path: string): Import[] {
   const found: Import[] = [];
-  for (const match of read(path).matchAll(/^(?:import|export)(\s+type)?\b[^;'"]*?\bfrom\s+'([^']+)'|^import\s+'([^']+)'|\bimport\('([^']+)'\)/gms)) {
+  for (const match of read(path).matchAll(
+    /^(?:import|export)(\s+type)?\b[^;'"]*?\bfrom\s+'([^']+)'|^import\s+'([^']+)'|\bimport\('([^']+)'\)/gms,
+  )) {
     found.push({ target: match[2] ?? match[3] ?? match[4] ?? '', type: match[1] !== undefined });
   }
   return found;
@@ -50,12 +57,22 @@ function partOf(path: string): string {
   const [top, first = '', ...rest] = path.split('/');
   return top === 'streams' || rest.length > 0 ? (top === 'streams' ? top : first) : first;
 }
-const resolve = (from: string, target: string): string => normalize(join(dirname(from), target)).replace(/\.js$/, '.ts');
+const resolve = (from: string, target: string): string =>
+  normalize(join(dirname(from), target)).replace(/\.js$/, '.ts');
 
 describe('who may import whom', () => {
   const rows = tableUnder('Who may import whom');
-  const words = (cell = ''): string[] => cell.replaceAll('`', '').split(/[\s,]+/).filter((word) => word !== '' && word !== '–');
-  const table = new Map(rows.map(([part, values, types, packages]) => [words(part)[0]!, { values: words(values), types: words(types), packages: words(packages) }]));
+  const words = (cell = ''): string[] =>
+    cell
+      .replaceAll('`', '')
+      .split(/[\s,]+/)
+      .filter((word) => word !== '' && word !== '–');
+  const table = new Map(
+    rows.map(([part, values, types, packages]) => [
+      words(part)[0]!,
+      { values: words(values), types: words(types), packages: words(packages) },
+    ]),
+  );
 
   test.each(sources)('%s', (path) => {
     const part = partOf(path);
@@ -90,7 +107,8 @@ describe('tidiness', () => {
       reached.add(path);
       // Any path in quotes: files are also imported late, or started as a process of their own.
       for (const [, target] of read(path).matchAll(/'(\.{1,2}\/[\w./-]+\.js)'/g)) visit(resolve(path, target!));
-      for (const [, file = ''] of read(path).matchAll(/lua\(import\.meta\.url,\s*'([^']+)'/g)) visitScript(resolve(path, file));
+      for (const [, file = ''] of read(path).matchAll(/lua\(import\.meta\.url,\s*'([^']+)'/g))
+        visitScript(resolve(path, file));
     };
     const visitScript = (path: string): void => {
       reached.add(path);
@@ -102,12 +120,24 @@ describe('tidiness', () => {
 
   test.each(filesIn('streams', '.ts'))('%s is pure', (path) => {
     const code = read(path).replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
-    for (const word of ['subscribe', 'Subject', 'new Date', 'Date.now', 'performance', 'setTimeout', 'setInterval', 'Math.random', 'process.', 'await ']) {
+    for (const word of [
+      'subscribe',
+      'Subject',
+      'new Date',
+      'Date.now',
+      'performance',
+      'setTimeout',
+      'setInterval',
+      'Math.random',
+      'process.',
+      'await ',
+    ]) {
       expect(code.includes(word), `${path} uses ${word}`).toBe(false);
     }
     for (const { target, type } of importsOf(path)) {
       if (!target.startsWith('.')) expect(target).toMatch(/^rxjs/);
-      else if (!resolve(path, target).startsWith('streams/')) expect(type, `${path} imports more than types of ${target}`).toBe(true);
+      else if (!resolve(path, target).startsWith('streams/'))
+        expect(type, `${path} imports more than types of ${target}`).toBe(true);
     }
   });
 });
@@ -119,11 +149,16 @@ function closure(path: string, seen = new Set<string>()): Set<string> {
   for (const [, name] of read(path).matchAll(/^-- *@include (\S+)$/gm)) closure(`src/redis/lua/${name}.lua`, seen);
   return seen;
 }
-const bare = (path: string): string => read(path).replace(/^\s*--.*$/gm, '').replace(/\s--\s.*$/gm, '');
+const bare = (path: string): string =>
+  read(path)
+    .replace(/^\s*--.*$/gm, '')
+    .replace(/\s--\s.*$/gm, '');
 
 describe('commands', () => {
   test('the registry is complete: every command that is defined can be called', () => {
-    const defined = sources.flatMap((path) => [...read(path).matchAll(/defineCommand\(\{\s*name: '([^']+)'/g)].map(([, name]) => name!));
+    const defined = sources.flatMap((path) =>
+      [...read(path).matchAll(/defineCommand\(\{\s*name: '([^']+)'/g)].map(([, name]) => name!),
+    );
     expect(defined.length).toBeGreaterThan(25);
     expect([...commandTable.keys()].sort()).toEqual(defined.sort());
   });
@@ -151,33 +186,41 @@ describe('commands', () => {
     return commandTable.has(`${domain}.${file.split('-')[0]}`) ? `${domain}.${file.split('-')[0]}` : undefined;
   };
 
-  test.each(scripts.filter((path) => /^src\/(queue|lease|feed|lock|limit|once)\//.test(path)))('%s refuses with what its command declares', (path) => {
-    const codes = new Set<string>();
-    for (const file of closure(path)) {
-      for (const [, code] of bare(file).matchAll(/refuse\('([A-Z_]+)'|'!([A-Z_]+)/g)) if (code) codes.add(code);
-      for (const [, code] of bare(file).matchAll(/'!([A-Z_]+)/g)) codes.add(code!);
-    }
-    for (const code of codes) expect(Object.keys(errors)).toContain(code);
-    // Passages that complete a task speak for whoever completes: a script that only hands out meets none of them.
-    const name = commandOf(path);
-    const wanted = [...codes].filter((code) => !common.has(code));
-    if (wanted.length === 0) return;
-    expect(name, `${path} refuses, and no command is its own`).toBeDefined();
-    expect(commandTable.get(name!)!.fails, `${name} by ${path}`).toEqual(expect.arrayContaining(wanted));
-  });
+  test.each(scripts.filter((path) => /^src\/(queue|lease|feed|lock|limit|once)\//.test(path)))(
+    '%s refuses with what its command declares',
+    (path) => {
+      const codes = new Set<string>();
+      for (const file of closure(path)) {
+        for (const [, code] of bare(file).matchAll(/refuse\('([A-Z_]+)'|'!([A-Z_]+)/g)) if (code) codes.add(code);
+        for (const [, code] of bare(file).matchAll(/'!([A-Z_]+)/g)) codes.add(code!);
+      }
+      for (const code of codes) expect(Object.keys(errors)).toContain(code);
+      // Passages that complete a task speak for whoever completes: a script that only hands out meets none of them.
+      const name = commandOf(path);
+      const wanted = [...codes].filter((code) => !common.has(code));
+      if (wanted.length === 0) return;
+      expect(name, `${path} refuses, and no command is its own`).toBeDefined();
+      expect(commandTable.get(name!)!.fails, `${name} by ${path}`).toEqual(expect.arrayContaining(wanted));
+    },
+  );
 
   test.each(sources.filter((path) => /defineCommand\(\{/.test(read(path))))('%s throws what it declares', (path) => {
     const text = read(path);
     const command = commandTable.get(/name: '([^']+)'/.exec(text)![1]!)!;
-    const codes = [...text.matchAll(/new Refusal\(\s*'([A-Z_]+)'/g)].map(([, code]) => code!).filter((code) => !common.has(code));
+    const codes = [...text.matchAll(/new Refusal\(\s*'([A-Z_]+)'/g)]
+      .map(([, code]) => code!)
+      .filter((code) => !common.has(code));
     expect(command.fails, command.name).toEqual(expect.arrayContaining(codes));
   });
 });
 
 describe('scripts', () => {
-  const writes = /call\('(SET|MSET|HSET|HDEL|HINCRBY|DEL|ZADD|ZREM|ZINCRBY|ZPOPMIN|SADD|SREM|XADD|XTRIM|INCR|PUBLISH|EXPIRE|ZREMRANGE\w+)'/;
+  const writes =
+    /call\('(SET|MSET|HSET|HDEL|HINCRBY|DEL|ZADD|ZREM|ZINCRBY|ZPOPMIN|SADD|SREM|XADD|XTRIM|INCR|PUBLISH|EXPIRE|ZREMRANGE\w+)'/;
   /** Parts that emit for whoever includes them. */
-  const telling = new Set(['finish', 'done', 'put', 'claim', 'ending', 'published'].map((name) => `src/redis/lua/${name}.lua`));
+  const telling = new Set(
+    ['finish', 'done', 'put', 'claim', 'ending', 'published'].map((name) => `src/redis/lua/${name}.lua`),
+  );
   const own = scripts.filter((path) => !path.startsWith('src/redis/lua/'));
 
   test.each(own)('%s emits what it changes, or says why it is silent, or only reads', (path) => {
@@ -186,25 +229,33 @@ describe('scripts', () => {
     const emits = files.some((file) => telling.has(file)) || /\b(emit|tell)\(/.test(bare(path));
     const changes = files.some((file) => writes.test(bare(file)));
     expect(changes && !emits && !silent, `${path} changes something and says nothing`).toBe(false);
-    expect(emits && silent && !files.some((file) => telling.has(file)), `${path} says it is silent and emits`).toBe(false);
+    expect(emits && silent && !files.some((file) => telling.has(file)), `${path} says it is silent and emits`).toBe(
+      false,
+    );
   });
 
   test.each(own)('%s says what it does in its head', (path) => {
     expect(read(path)).toMatch(/^(#!lua flags=[\w,-]+\n)?(-- silent: .*\n)?-- [A-Z`]/);
   });
 
-  test.each(own.filter((path) => closure(path).has('src/redis/lua/turn.lua')))('%s closes its turn on every way out', (path) => {
-    for (const [line] of bare(path).matchAll(/^(?:return|.*\bthen return\b.*)$/gm)) {
-      if (/^\s*(local )?function|^\s{2,}/.test(line)) continue;
-      expect(line).toMatch(/turn\.close\(|refuse\(|return result/);
-    }
-  });
+  test.each(own.filter((path) => closure(path).has('src/redis/lua/turn.lua')))(
+    '%s closes its turn on every way out',
+    (path) => {
+      for (const [line] of bare(path).matchAll(/^(?:return|.*\bthen return\b.*)$/gm)) {
+        if (/^\s*(local )?function|^\s{2,}/.test(line)) continue;
+        expect(line).toMatch(/turn\.close\(|refuse\(|return result/);
+      }
+    },
+  );
 
   test('every event type a script names is declared, and every one that is declared is emitted', () => {
     const states = ['completed', 'dead', 'cancelled', 'expired'].map((state) => `task.${state}`);
     const named = new Set(states);
     for (const path of scripts) {
-      for (const [, type] of bare(path).matchAll(/'((?:task|session|lease|queue|lock|limit|once|pressure|ingress|daemon|clock|epoch)\.[a-zA-Z]+)'/g)) named.add(type!);
+      for (const [, type] of bare(path).matchAll(
+        /'((?:task|session|lease|queue|lock|limit|once|pressure|ingress|daemon|clock|epoch)\.[a-zA-Z]+)'/g,
+      ))
+        named.add(type!);
     }
     expect([...named].sort()).toEqual(Object.keys(events).sort());
   });

@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { connect, type Signalbox } from '../client/index.js';
 import { newId } from '../lib/ids.js';
 import { Cast } from './demo/cast.js';
-import { findDocuments, read } from './demo/corpus.js';
+import { findDocuments, type Reading, read } from './demo/corpus.js';
 import { Cut } from './demo/cut.js';
 import { differences, failures, type Report, rowsOf } from './demo/verdict.js';
 import { types, Watcher } from './demo/watch.js';
@@ -16,6 +16,8 @@ import { printJson, printTable, say } from './output.js';
 const agentsCount = 10;
 /** Short, so that the frozen agent's work moves on while one watches. */
 const ttlMs = 2000;
+/** It takes some twenty seconds; whatever hangs, it ends. */
+const limitMs = 110_000;
 const packageRoot = fileURLToPath(new URL('../../../', import.meta.url));
 
 interface Stage {
@@ -48,8 +50,10 @@ export async function demo(argv: readonly string[]): Promise<number> {
   const cast = new Cast();
   const stateDir = mkdtempSync(join(tmpdir(), 'signalbox-demo-'));
   const interrupt = (): void => process.exit(130); // The exit ends every process of the cast.
+  const clean = (): void => rmSync(stateDir, { recursive: true, force: true });
   process.once('SIGINT', interrupt);
   process.once('SIGTERM', interrupt);
+  process.once('exit', clean);
   try {
     const settings = {
       SIGNALBOX_SESSION_GRACE_MS: '1000',
@@ -66,7 +70,7 @@ export async function demo(argv: readonly string[]): Promise<number> {
       token: values.token ?? process.env.SIGNALBOX_TOKEN,
       json: values.json,
     };
-    const report = await play(stage, documents, Number(values['think-ms']));
+    const report = await within(limitMs, play(stage, documents, Number(values['think-ms'])));
     const failed = failures(report);
     if (values.json) await printJson({ ...report, failures: failed });
     else {
@@ -78,7 +82,8 @@ export async function demo(argv: readonly string[]): Promise<number> {
     await cast.endAll();
     process.off('SIGINT', interrupt);
     process.off('SIGTERM', interrupt);
-    rmSync(stateDir, { recursive: true, force: true });
+    process.off('exit', clean);
+    clean();
   }
 }
 
@@ -96,7 +101,7 @@ async function play(stage: Stage, documents: readonly string[], thinkMs: number)
     const agents = startAgents(stage, thinkMs);
     const made = await Promise.all(documents.map((path) => sb.enqueue(stage.queue, { path }, { maxAttempts: 5 })));
     const chaos = disturb(agents, watcher, cut, documents.length);
-    const results = await Promise.all(made.map(({ task }) => sb.result<{ words: number }>(task, { waitMs: 90_000 })));
+    const results = await Promise.all(made.map(({ task }) => sb.result<Reading>(task, { waitMs: 90_000 })));
     const seconds = (performance.now() - startedAt) / 1000;
     const troubles = await chaos;
     await stage.cast.publish('signalbox:default:batch.finished', { seconds }, stage.redis);
@@ -106,9 +111,7 @@ async function play(stage: Stage, documents: readonly string[], thinkMs: number)
       watcher.until(() => watcher.published.includes('batch.finished')),
     );
     const log = await settledLog(sb, watcher);
-    const right = results.filter(
-      ({ state, result }, i) => state === 'completed' && result?.words === read(documents[i]!).words,
-    );
+    const right = results.filter(({ state, result }, i) => state === 'completed' && isRight(result, documents[i]!));
     const completed = results.filter(({ state }) => state === 'completed').length;
     return {
       documents: documents.length,
@@ -117,6 +120,8 @@ async function play(stage: Stage, documents: readonly string[], thinkMs: number)
       duplicates: watcher.duplicates,
       lost: documents.length - completed,
       redelivered: watcher.redelivered,
+      redeliveredFromKilled: watcher.redeliveredFrom.get(troubles.killed) ?? 0,
+      redeliveredFromFrozen: watcher.redeliveredFrom.get(troubles.frozen) ?? 0,
       eventsSeen: watcher.offsets.length,
       eventsInLog: log.length,
       eventsOff: differences(watcher.offsets, log) + watcher.gaps.length,
@@ -161,8 +166,15 @@ async function disturb(agents: ReturnType<typeof startAgents>, watcher: Watcher,
   await wait(300);
   cut.mend();
   await wait(ttlMs * 1.5);
-  sleeper.child.kill('SIGCONT');
-  return { killed: victim.name, frozen: sleeper.name };
+  const { signalCode } = victim.child;
+  const thawed = sleeper.child.kill('SIGCONT');
+  return { killed: signalCode === 'SIGKILL' ? victim.name : '', frozen: thawed ? sleeper.name : '' };
+}
+
+/** What the agent handed in is what reading the document gives. */
+function isRight(result: Reading | undefined, path: string): boolean {
+  const { words, terms } = read(path);
+  return result?.words === words && result.terms.join() === terms.join();
 }
 
 /** Offsets of the log from where the watch began, once the watcher has caught up with its head. */
@@ -189,6 +201,16 @@ function show({ json }: Stage, watcher: Watcher, documents: number): void {
   const busy = [...watcher.holding.values()].filter((held) => held.size > 0).length;
   const text = `${watcher.completed}/${documents} read, ${busy} agents at work, ${watcher.redelivered} redelivered, ${watcher.offsets.length} events, ${watcher.cuts} cuts`;
   process.stderr.write(process.stderr.isTTY ? `\r\u001b[K${text}` : `${text}\n`);
+}
+
+/** A hard end: what is still waited for then did not hold. */
+async function within<T>(limit: number, work: Promise<T>): Promise<T> {
+  const timer = new AbortController();
+  const over = wait(limit, undefined, { signal: timer.signal, ref: false }).then(() => {
+    throw new Error(`the demo did not end within ${limit / 1000} s`);
+  });
+  over.catch(() => undefined);
+  return await Promise.race([work, over]).finally(() => timer.abort());
 }
 
 async function atMost(limitMs: number, promise: Promise<void>): Promise<void> {

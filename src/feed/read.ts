@@ -44,7 +44,8 @@ export const read = defineCommand({
   run: async ({ from, to, types, limit }, { namespace, served, config }) => {
     // A namespace nobody has opened has no log and gets none by being read; `all` is where its first event will be.
     if (!served && (typeof from === 'object' || words.includes(from))) return new Raw('{"events":[],"next":"all"}');
-    if (!served) throw new Refusal('POSITION_LOST', 'nobody has opened this namespace', { details: { reason: 'fork' } });
+    if (!served)
+      throw new Refusal('POSITION_LOST', 'nobody has opened this namespace', { details: { reason: 'fork' } });
     const page = new ReadPage(types && toFilter(types), to === undefined ? undefined : toPosition(to), {
       events: limit,
       bytes: config.gateway.lineBytes - frameBytes,

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- silent: renewals change nothing anybody could be told of (wire.md, feed).
+-- silent: renewals change nothing anybody could be told of, and there are thousands a second.
 -- Live sessions, renewed in batches: at most 200 rows of session, binding, milliseconds since its last inbound frame. The
 -- deadline counts from that frame, not from now, and only rises. A session past its deadline is not brought back (a lock
 -- lost and silently taken back is worse than one lost). Answers the time, and for each row '' if it was renewed, '0' if

@@ -1,5 +1,4 @@
-import { Cluster } from 'ioredis';
-import { type Client, ScriptRunner } from '../redis/connection.js';
+import { type Client, isCluster, ScriptRunner } from '../redis/connection.js';
 import { keyPage, prefix } from '../redis/keys.js';
 import { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
@@ -145,7 +144,7 @@ class Check {
 
   async #keys(): Promise<void> {
     const start = prefix(this.#name);
-    if (this.#client instanceof Cluster) {
+    if (isCluster(this.#client)) {
       this.#skipped.push('keys of a Cluster');
       return;
     }

@@ -52,7 +52,6 @@ if state == 'ready' or runAt ~= '' then
 end
 put('task:' .. id, joinHead(head))
 save(id, run)
-head.attributes = nil
 tell('task.updated', head, changed .. ',"state":"' .. run[STATE] .. '"')
 task.flush()
 return turn.close(run[STATE])

@@ -17,6 +17,8 @@ export type RedisTarget =
 
 export type Client = Redis | Cluster;
 
+export const isCluster = (client: Client): client is Cluster => client instanceof Cluster;
+
 /**
  * `commands`: writes are never sent twice by ioredis (a reply may be lost after the work was done), so an in-flight
  * command must end by its own timeout; it fails at once while Redis is away instead of queueing without bound.
@@ -39,6 +41,8 @@ function optionsFor(purpose: Purpose, commandTimeoutMs: number) {
     return {
       ...shared,
       commandTimeout: commandTimeoutMs,
+      // A link that died silently is never closed by anybody: asked twice as long without a byte, it is replaced.
+      socketTimeout: 2 * commandTimeoutMs,
       autoResendUnfulfilledCommands: false,
       maxRetriesPerRequest: 0,
       enableOfflineQueue: false,
@@ -80,7 +84,7 @@ export class ScriptRunner {
   }
 
   async load(): Promise<void> {
-    if (this.#client instanceof Cluster) return;
+    if (isCluster(this.#client)) return;
     const client = this.#client;
     await Promise.all(this.#scripts.map((script) => client.script('LOAD', script.lua)));
   }

@@ -36,7 +36,7 @@ test('redis-cli reaches a configured Redis by its URL, with a password that no p
   const redis = await startRedis();
   await redis.client().call('ACL', 'SETUSER', 'app', 'on', '>p@ss', '~*', '&*', '+@all');
   const env = { REDIS_URL: `unix://app:p%40ss@${redis.path}` };
-  expect((await redisCli(['--', '--no-auth-warning', 'ACL', 'WHOAMI'], env)).out).toBe('app\n');
+  expect(await redisCli(['--', '--no-auth-warning', 'ACL', 'WHOAMI'], env)).toEqual({ code: 0, out: 'app\n', err: '' });
   await redis.stop();
 });
 

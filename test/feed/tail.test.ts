@@ -121,8 +121,8 @@ describe('a tail that begins in the past', () => {
 
   test('many at one place share their reads of Redis', async () => {
     const at = world.log.position;
-    await world.emitMany(2000);
-    await until(() => world.log.position.offset === at.offset + 2000);
+    await world.emitMany(1000);
+    await until(() => world.log.position.offset === at.offset + 1000);
     let pages = 0;
     const { page } = world.log;
     world.log.page = (...args) => {
@@ -130,22 +130,22 @@ describe('a tail that begins in the past', () => {
       return page.apply(world.log, args);
     };
     const herd = Array.from({ length: 200 }, () => watch(['>'], at));
-    await until(() => herd.every(({ sink }) => sink.numbers.length === 2000));
-    expect(pages).toBeLessThan(20);
+    await until(() => herd.every(({ sink }) => sink.numbers.length === 1000));
+    expect(pages).toBeLessThan(12);
   });
 
   test('never more than eight reads are on their way', async () => {
     const at = world.log.position;
-    await world.emitMany(1500);
-    await until(() => world.log.position.offset === at.offset + 1500);
+    await world.emitMany(700);
+    await until(() => world.log.position.offset === at.offset + 700);
     let most = 0;
-    const herd = upTo(60).map((n) => watch(['>'], { epoch: at.epoch, offset: at.offset + n }));
+    const herd = upTo(40).map((n) => watch(['>'], { epoch: at.epoch, offset: at.offset + n }));
     await until(() => {
       most = Math.max(most, world.router.stats().reading);
-      return herd.every(({ sink }) => sink.numbers.at(-1) === 1500);
+      return herd.every(({ sink }) => sink.numbers.at(-1) === 700);
     });
     expect(most).toBeLessThanOrEqual(8);
-    for (const [i, { sink }] of herd.entries()) expect(sink.numbers.length).toBe(1500 - i - 1);
+    for (const [i, { sink }] of herd.entries()) expect(sink.numbers.length).toBe(700 - i - 1);
   });
 });
 

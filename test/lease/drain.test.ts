@@ -10,7 +10,12 @@ let stays: TestDaemon;
 let watcher: Wire;
 let producer: Wire;
 beforeAll(async () => {
-  world = await startWorld({ 'session.ttlMinMs': 300, 'session.graceMs': 300, 'gateway.drainMs': 150, 'session.receiptMs': 30_000 });
+  world = await startWorld({
+    'session.ttlMinMs': 300,
+    'session.graceMs': 300,
+    'gateway.drainMs': 150,
+    'session.receiptMs': 30_000,
+  });
   stays = world.daemon;
   watcher = await watch(stays);
   producer = await stays.session({ agent: 'producer', ttlMs: 60_000 });
@@ -33,7 +38,10 @@ describe.concurrent('a drain', () => {
     const queue = await fill(producer, 0);
     await agent.wire.call('queue.work', { queue, credit: 3, worker: 'w' });
     agent.freeze(); // the bytes of the pushes wait in its kernel
-    await producer.call('queue.enqueue', { queue, tasks: Array.from({ length: 3 }, (_, i) => ({ payload: i, task: `${queue}.${i}` })) });
+    await producer.call('queue.enqueue', {
+      queue,
+      tasks: Array.from({ length: 3 }, (_, i) => ({ payload: i, task: `${queue}.${i}` })),
+    });
     await eventsOf(watcher, 'task.claimed', queue, 3);
     const toldAt = Date.now();
     const exit = terminate(daemon);
@@ -42,11 +50,16 @@ describe.concurrent('a drain', () => {
     for (const { event } of back) expect(event.data).toMatchObject({ reason: 'drained', attempt: 1, state: 'ready' });
     expect(await exit).toBe(0);
     expect(await get(producer, running.task)).toMatchObject({ state: 'active', attempt: 1 });
-    expect((await hold(producer, queue)).map(({ attempt, fence }: Any) => [attempt, fence > 0])).toEqual(Array(3).fill([1, true]));
+    expect((await hold(producer, queue)).map(({ attempt, fence }: Any) => [attempt, fence > 0])).toEqual(
+      Array(3).fill([1, true]),
+    );
     expect((await get(producer, `${queue}.0`)).refunds).toBe(1);
     agent.thaw();
     const resumed = await stays.wire();
-    const { holdings, lastClose } = await resumed.call('session.open', { agent: 'x', resume: { session: opened.session, key: opened.key } });
+    const { holdings, lastClose } = await resumed.call('session.open', {
+      agent: 'x',
+      resume: { session: opened.session, key: opened.key },
+    });
     expect(holdings.map(({ name }: Any) => name)).toEqual([running.task]);
     expect(lastClose).toMatchObject({ code: 1012 });
     resumed.cut();
@@ -72,7 +85,10 @@ describe.concurrent('a drain', () => {
     for (const wire of wires) {
       const [task] = wire.tasks();
       const back = await stays.wire();
-      const { holdings } = await back.call('session.open', { agent: 'x', resume: { session: wire.opened.session, key: wire.opened.key } });
+      const { holdings } = await back.call('session.open', {
+        agent: 'x',
+        resume: { session: wire.opened.session, key: wire.opened.key },
+      });
       expect(holdings).toMatchObject([{ name: task.task, fence: task.fence, state: 'held' }]);
       await back.call('queue.work', { queue, credit: 1, worker: 'w' });
       expect((await back.call('queue.complete', { tasks: refs([task]) })).tasks).toEqual([{ state: 'completed' }]);
@@ -101,11 +117,16 @@ describe.concurrent('a drain', () => {
     const daemon = await world.another({ 'gateway.drainMs': 600 });
     const queue = await fill(producer, 0);
     const wires = await Promise.all(Array.from({ length: 6 }, () => daemon.session({ ttlMs: 20_000 })));
-    const claims = wires.slice(0, 3).map((wire) => wire.call('queue.claim', { queue, waitMs: 20_000 }).catch((error: Error) => error.message));
+    const claims = wires
+      .slice(0, 3)
+      .map((wire) => wire.call('queue.claim', { queue, waitMs: 20_000 }).catch((error: Error) => error.message));
     await Promise.all(wires.slice(3).map((wire) => wire.call('queue.work', { queue, credit: 5, worker: 'w' })));
     const exit = terminate(daemon);
     await Promise.all(wires.map((wire) => wire.next(({ op }) => op === 'drain')));
-    await producer.call('queue.enqueue', { queue, tasks: Array.from({ length: 5 }, (_, i) => ({ payload: i, task: `${queue}.${i}` })) });
+    await producer.call('queue.enqueue', {
+      queue,
+      tasks: Array.from({ length: 5 }, (_, i) => ({ payload: i, task: `${queue}.${i}` })),
+    });
     expect(await exit).toBe(0);
     for (const wire of wires) expect(wire.tasks()).toEqual([]);
     expect((await Promise.all(claims)).every((answer) => /closed \(1012/.test(String(answer)))).toBe(true);

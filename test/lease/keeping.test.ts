@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { startWorld, type TestDaemon, type World } from '../support/daemon.js';
+import { until } from '../support/until.js';
 import { Wire } from '../support/wire.js';
 import { at, eventsOf, fill, hold, sessionEvent, unique, watch } from './support.js';
 
@@ -27,20 +28,22 @@ async function mute(ttlMs: number): Promise<Wire & { opened: { session: string }
 
 describe.concurrent('a session', () => {
   test('R3: lives as long as only pongs come, by a client that is driven by hand', async () => {
-    const wire = await daemon.session({ ttlMs: 1200 });
+    const wire = await daemon.session({ ttlMs: 2000 });
     const [task] = await hold(wire, await fill(wire, 1));
-    await wait(4000);
+    await wait(5000);
     expect(wire.lines.some(({ op }) => op === 'lost')).toBe(false);
-    expect((await wire.call('queue.complete', { tasks: [{ task: task.task, fence: task.fence }] })).tasks).toEqual([{ state: 'completed' }]);
+    expect((await wire.call('queue.complete', { tasks: [{ task: task.task, fence: task.fence }] })).tasks).toEqual([
+      { state: 'completed' },
+    ]);
   });
 
   test.each([
     ['no answer at all', []],
-    ['a frame in the middle', [400]],
-    ['a frame just ahead of the deadline', [1000]],
-    ['frames all the time', [100, 200, 300, 400, 500, 600, 700, 800]],
+    ['a frame in the middle', [1000]],
+    ['a frame late in it', [2200]],
+    ['frames all the time', [250, 500, 750, 1000, 1250, 1500, 1750, 2000]],
   ])('is never given away earlier than its ttl after the last frame: %s', async (_, moments) => {
-    const ttlMs = 1200;
+    const ttlMs = 3000;
     const wire = await mute(ttlMs);
     let heardAt = Date.now();
     const queue = await fill(wire, 1);
@@ -61,18 +64,19 @@ describe.concurrent('a session', () => {
   });
 
   test('counts from the last frame also when the socket goes at once after it', async () => {
-    const wire = await mute(1000);
-    await wait(500);
+    const wire = await mute(2000);
+    await wait(1000);
     const heardAt = Date.now();
     await wire.refused('queue.claim', {});
     wire.cut();
     const lost = await sessionEvent(watcher, 'session.lost', wire.opened.session);
-    expect(at(lost) - heardAt).toBeGreaterThanOrEqual(1000);
+    expect(at(lost) - heardAt).toBeGreaterThanOrEqual(2000);
   });
 
-  test('is renewed in Redis by ping before the answer, and serverAt is Redis\' clock', async () => {
+  test("is renewed in Redis by ping before the answer, and serverAt is Redis' clock", async () => {
     const wire = await mute(30_000);
-    const deadline = async (): Promise<number> => Number(await world.redis.client().zscore('sb:{default}:sessions', wire.opened.session));
+    const deadline = async (): Promise<number> =>
+      Number(await world.redis.client().zscore('sb:{default}:sessions', wire.opened.session));
     const before = await deadline();
     await wait(50);
     const sentAt = Date.now();
@@ -81,7 +85,7 @@ describe.concurrent('a session', () => {
     const skew = Number(await world.redis.client().hget('sb:{default}:meta', 'skew'));
     expect((await deadline()) + skew - sentAt).toBeGreaterThanOrEqual(30_000);
     expect(Date.parse(serverAt)).toBeGreaterThanOrEqual(sentAt);
-    expect(epoch).toBe(wire.opened ? (await world.redis.client().hget('sb:{default}:meta', 'epoch')) : '');
+    expect(epoch).toBe(wire.opened ? await world.redis.client().hget('sb:{default}:meta', 'epoch') : '');
     wire.cut();
   });
 
@@ -89,12 +93,13 @@ describe.concurrent('a session', () => {
     const wire = await daemon.wire();
     expect(await wire.refused('ping', { namespace: 'x' })).toMatchObject({ code: 'BAD_REQUEST', path: 'namespace' });
     expect(await wire.refused('ping', { date: 1 })).toMatchObject({ code: 'BAD_REQUEST', path: 'date' });
-    for (const data of [null, 0, '', [], { deep: [1.5e300, 'ü"\\'] }]) expect((await wire.call('ping', { data })).data).toEqual(data);
+    for (const data of [null, 0, '', [], { deep: [1.5e300, 'ü"\\'] }])
+      expect((await wire.call('ping', { data })).data).toEqual(data);
     expect(await wire.call('ping')).toEqual({ serverAt: expect.any(String), epoch: expect.stringMatching(/^\w+$/) });
   });
 });
 
-describe('the lease clock', () => {
+describe.concurrent('the lease clock', () => {
   test('[4e] a jump of the clock, or an outage, does not end everybody', async () => {
     const other = await startWorld({ 'session.ttlMinMs': 300 });
     const { daemon: own, redis } = other;
@@ -141,24 +146,24 @@ describe('the lease clock', () => {
     other.daemon.process.kill('SIGSTOP');
     await wait(6000);
     other.daemon.process.kill('SIGCONT');
-    expect((await wire.call('queue.complete', { tasks: [{ task: task.task, fence: task.fence }] })).tasks).toEqual([{ state: 'completed' }]);
+    expect((await wire.call('queue.complete', { tasks: [{ task: task.task, fence: task.fence }] })).tasks).toEqual([
+      { state: 'completed' },
+    ]);
     expect(wire.lines.some(({ op }) => op === 'lost')).toBe(false);
     await other.stop();
   });
 
   test('[4g] Redis restarted with its data: sessions and what they hold live on', async () => {
     const other = await startWorld({}, ['--appendonly', 'yes', '--appendfsync', 'always']);
-    const wire = await other.daemon.session({ ttlMs: 8000 });
+    const wire = await other.daemon.session({ ttlMs: 30_000 });
     const queue = await fill(wire, 1);
     const [task] = await hold(wire, queue);
     const { epoch } = await wire.call('ping');
     await other.redis.restart();
-    let after = epoch;
-    while (after === epoch) {
-      after = (await wire.call('ping').catch(() => ({ epoch })))?.epoch;
-      await wait(50);
-    }
-    expect((await wire.call('queue.complete', { tasks: [{ task: task.task, fence: task.fence }] })).tasks).toEqual([{ state: 'completed' }]);
+    await until(async () => (await wire.call('ping').catch(() => ({ epoch }))).epoch !== epoch, 20_000);
+    expect((await wire.call('queue.complete', { tasks: [{ task: task.task, fence: task.fence }] })).tasks).toEqual([
+      { state: 'completed' },
+    ]);
     await other.stop();
   });
 

@@ -37,9 +37,32 @@ describe('lease.list', () => {
     const holder = { session, agent: expect.stringContaining('lister') };
     const { leases } = await reader.call('lease.list', { session });
     expect(leases).toEqual([
-      { lease: `session:${session}`, kind: 'session', holder, name: session, fence: expect.any(Number), sinceAt: expect.any(String), endsAt: expect.any(String) },
-      { lease: `task:${own.task}`, kind: 'task', holder, name: own.task, fence: own.fence, sinceAt: expect.any(String), endsAt: expect.any(String) },
-      { lease: `task:${plain.task}`, kind: 'task', holder, name: plain.task, fence: plain.fence, sinceAt: expect.any(String) },
+      {
+        lease: `session:${session}`,
+        kind: 'session',
+        holder,
+        name: session,
+        fence: expect.any(Number),
+        sinceAt: expect.any(String),
+        endsAt: expect.any(String),
+      },
+      {
+        lease: `task:${own.task}`,
+        kind: 'task',
+        holder,
+        name: own.task,
+        fence: own.fence,
+        sinceAt: expect.any(String),
+        endsAt: expect.any(String),
+      },
+      {
+        lease: `task:${plain.task}`,
+        kind: 'task',
+        holder,
+        name: plain.task,
+        fence: plain.fence,
+        sinceAt: expect.any(String),
+      },
     ]);
     expect(Math.abs(Date.parse(leases[0].endsAt) - Date.now() - 9000)).toBeLessThan(3000);
     expect(Math.abs(Date.parse(leases[1].endsAt) - Date.now() - 60_000)).toBeLessThan(3000);
@@ -68,7 +91,15 @@ describe('lease.list', () => {
     const crowd = Array.from({ length: 1200 }, (_, i) => `crowd${String(i).padStart(12, '0')}`);
     const pipeline = client.pipeline();
     for (const [i, id] of crowd.entries()) {
-      const row = { agent: i % 500 === 0 ? 'rare' : 'crowd', tenant: 'default', ttlMs: 60_000, graceMs: 1, key: 'k', binding: i + 1, openedAt: now };
+      const row = {
+        agent: i % 500 === 0 ? 'rare' : 'crowd',
+        tenant: 'default',
+        ttlMs: 60_000,
+        graceMs: 1,
+        key: 'k',
+        binding: i + 1,
+        openedAt: now,
+      };
       pipeline.hset(`sb:{default}:session:${id}`, row);
       pipeline.zadd('sb:{default}:sessions', now + 120_000, id);
       pipeline.zadd('sb:{default}:sessionNames', 0, id);
@@ -88,13 +119,15 @@ describe('lease.list', () => {
       seen.push(...page.leases.map(({ name }: Any) => name));
       cursor = page.cursor;
       // The very session the cursor stands at, and others around, end between two pages.
-      const ending = crowd.filter((id) => cursor?.includes(id) || id.endsWith(String(seen.length % 97).padStart(2, '0')));
+      const ending = crowd.filter(
+        (id) => cursor?.includes(id) || id.endsWith(String(seen.length % 97).padStart(2, '0')),
+      );
       if (ending.length > 0) {
         await client.zrem('sb:{default}:sessions', ...ending);
         await client.zrem('sb:{default}:sessionNames', ...ending);
       }
     } while (cursor);
-    const living = new Set(await client.zrange('sb:{default}:sessions', 0, -1));
+    const living = new Set(await client.zrange('sb:{default}:sessions', '0', '-1'));
     expect(crowd.filter((id, i) => i % 500 !== 0 && living.has(id) && !seen.includes(id))).toEqual([]);
     expect(new Set(seen).size).toBe(seen.length);
     for (const key of ['sessions', 'sessionNames']) await client.zrem(`sb:{default}:${key}`, ...crowd);
@@ -110,7 +143,10 @@ describe('lease.list', () => {
     const rows = await listAll({ session: wire.opened.session, limit: 1000 });
     expect(rows).toHaveLength(601);
     const back = await daemon.wire();
-    const { holdings } = await back.call('session.open', { agent: 'x', resume: { session: wire.opened.session, key: wire.opened.key } });
+    const { holdings } = await back.call('session.open', {
+      agent: 'x',
+      resume: { session: wire.opened.session, key: wire.opened.key },
+    });
     expect(holdings.length).toBeGreaterThan(300);
     expect(holdings.length).toBeLessThanOrEqual(600);
     await back.call('session.close');

@@ -45,7 +45,9 @@ describe('a namespace', () => {
     const [task] = await hold(twin, queue);
     const stranger = await other.session();
     expect(await stranger.refused('queue.get', { task: task.task })).toMatchObject({ code: 'NOT_FOUND' });
-    expect(await stranger.refused('lease.revoke', { lease: `task:${task.task}`, reason: '' })).toMatchObject({ code: 'NOT_FOUND' });
+    expect(await stranger.refused('lease.revoke', { lease: `task:${task.task}`, reason: '' })).toMatchObject({
+      code: 'NOT_FOUND',
+    });
     expect((await stranger.call('lease.list', { session: twin.opened.session })).leases).toEqual([]);
     // Named by a session, another one is refused.
     expect(await stranger.refused('queue.stats', { namespace: 'blue' })).toMatchObject({ code: 'FORBIDDEN' });
@@ -65,14 +67,19 @@ describe('a namespace', () => {
     await hold(wire, queue);
     await dies.kill();
     const reader = await world.daemon.wire();
-    await until(async () => (await reader.call('queue.stats', { queue, namespace: 'green' })).queues[0]?.states.ready === 1);
+    await until(
+      async () => (await reader.call('queue.stats', { queue, namespace: 'green' })).queues[0]?.states.ready === 1,
+    );
   });
 
   test('beyond namespacesMax is LIMIT, by session and by subscription, and leaves nothing; the connection may choose again', async () => {
     await world.daemon.session({ namespace: 'red' });
     expect((await known()).sort()).toEqual(['blue', 'default', 'green', 'red']);
     const wire = await world.daemon.wire();
-    expect(await wire.refused('session.open', { agent: 'a', namespace: 'black' })).toMatchObject({ code: 'LIMIT', details: { max: 4 } });
+    expect(await wire.refused('session.open', { agent: 'a', namespace: 'black' })).toMatchObject({
+      code: 'LIMIT',
+      details: { max: 4 },
+    });
     const tail = await world.daemon.wire();
     expect(await tail.refused('feed.subscribe', { types: ['>'], namespace: 'white' })).toMatchObject({ code: 'LIMIT' });
     expect(await known()).toHaveLength(4);
@@ -85,7 +92,9 @@ describe('a namespace', () => {
     const other = await world.another({ namespacesMax: 4 });
     await world.redis.client().zrem('sb:namespaces', 'red');
     const names = Array.from({ length: 6 }, () => unique('race'));
-    const outcomes = await Promise.allSettled(names.map((namespace, i) => (i % 2 ? other : world.daemon).session({ namespace })));
+    const outcomes = await Promise.allSettled(
+      names.map((namespace, i) => (i % 2 ? other : world.daemon).session({ namespace })),
+    );
     const opened = outcomes.filter(({ status }) => status === 'fulfilled').length;
     expect(opened).toBeLessThanOrEqual(1);
     expect(await known()).toHaveLength(4);
@@ -95,7 +104,10 @@ describe('a namespace', () => {
     const own = await startWorld();
     await own.redis.client().hset('sb:{future}:meta', 'format', 99);
     const wire = await own.daemon.wire();
-    expect(await wire.refused('session.open', { agent: 'a', namespace: 'future' })).toMatchObject({ code: 'UNAVAILABLE', message: expect.stringContaining('format 99') });
+    expect(await wire.refused('session.open', { agent: 'a', namespace: 'future' })).toMatchObject({
+      code: 'UNAVAILABLE',
+      message: expect.stringContaining('format 99'),
+    });
     const later = await own.daemon.session({ namespace: 'zoo' });
     const other = await own.another();
     const twin = await other.session({ namespace: 'zoo' });

@@ -31,7 +31,7 @@ describe('session.open', () => {
 
   test('tells it in the feed, with tenant and labels, and never the key', async () => {
     const watcher = await watch(daemon);
-    const labels = { zone: 'eu "1"\n\t', 'ключ': '' };
+    const labels = { zone: 'eu "1"\n\t', ключ: '' };
     const { opened } = await daemon.session({ agent: 'läb "el"', tenant: 't1', labels, ttlMs: 5000 });
     const { event } = await watcher.event('session.opened', opened.session);
     expect(event.data).toEqual({ session: opened.session, agent: 'läb "el"', tenant: 't1', labels });
@@ -53,7 +53,10 @@ describe('session.open', () => {
   test('ttl out of bounds is BAD_REQUEST and never clamped; the bounds themselves are fine', async () => {
     const wire = await daemon.wire();
     for (const ttlMs of [199, 60_001, 1]) {
-      expect(await wire.refused('session.open', { agent: 'a', ttlMs })).toMatchObject({ code: 'BAD_REQUEST', path: 'ttlMs' });
+      expect(await wire.refused('session.open', { agent: 'a', ttlMs })).toMatchObject({
+        code: 'BAD_REQUEST',
+        path: 'ttlMs',
+      });
     }
     expect(await wire.call('session.open', { agent: 'a', ttlMs: 200 })).toMatchObject({ ttlMs: 200 });
     expect((await daemon.session({ ttlMs: 60_000 })).opened.ttlMs).toBe(60_000);
@@ -70,7 +73,11 @@ describe('session.open', () => {
     ['ttl zero', { agent: 'a', ttlMs: 0 }, 'ttlMs'],
     ['ttl a fraction', { agent: 'a', ttlMs: 1.5 }, 'ttlMs'],
     ['ttl a string', { agent: 'a', ttlMs: '5000' }, 'ttlMs'],
-    ['17 labels', { agent: 'a', labels: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`l${i}`, ''])) }, 'labels'],
+    [
+      '17 labels',
+      { agent: 'a', labels: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`l${i}`, ''])) },
+      'labels',
+    ],
     ['a label too long', { agent: 'a', labels: { l: 'x'.repeat(201) } }, 'labels.l'],
     ['a label no string', { agent: 'a', labels: { l: 1 } }, 'labels.l'],
     ['resume without key', { agent: 'a', resume: { session: 's' } }, 'resume.key'],
@@ -88,7 +95,14 @@ describe('session.open', () => {
   test('a second open on a live connection is refused, also in the same message, and makes no session', async () => {
     const agent = unique('twice');
     const wire = await daemon.wire();
-    wire.send(['{"id":901,"op":"session.open","params":{"agent":"AGENT"}}', '{"id":902,"op":"session.open","params":{"agent":"AGENT"}}'].join('\n').replaceAll('AGENT', agent));
+    wire.send(
+      [
+        '{"id":901,"op":"session.open","params":{"agent":"AGENT"}}',
+        '{"id":902,"op":"session.open","params":{"agent":"AGENT"}}',
+      ]
+        .join('\n')
+        .replaceAll('AGENT', agent),
+    );
     const replies = [await wire.next((line) => line.id === 901), await wire.next((line) => line.id === 902)];
     expect(replies.filter(({ ok }) => ok)).toHaveLength(1);
     expect(replies.find(({ error }) => error)?.error).toMatchObject({ code: 'CONFLICT' });
@@ -139,15 +153,44 @@ describe('resume', () => {
     await new Promise((resolve) => setTimeout(resolve, 600)); // beyond the grace of the cut socket
     const done = await back.call('queue.complete', { tasks: tasks.map(({ task, fence }) => ({ task, fence })) });
     expect(done.tasks).toEqual(Array(4).fill({ state: 'completed' }));
-    expect(watcher.events().filter((line) => line.event.type === 'task.retried' && line.event.data.queue === queue)).toEqual([]);
+    expect(
+      watcher.events().filter((line) => line.event.type === 'task.retried' && line.event.data.queue === queue),
+    ).toEqual([]);
     back.cut();
     const third = await daemon.wire();
     const again = await third.call('session.open', { agent: 'r', resume: resumeOf(wire.opened) });
     expect(again.holdings).toEqual([]);
-    await until(async () => watcher.events().filter((line) => line.event.type === 'session.resumed' && line.event.subject === wire.opened.session).length === 2);
-    const bindings = watcher.events().filter((line) => line.event.type === 'session.resumed' && line.event.subject === wire.opened.session).map((line) => line.event.data.binding);
+    await until(
+      async () =>
+        watcher
+          .events()
+          .filter((line) => line.event.type === 'session.resumed' && line.event.subject === wire.opened.session)
+          .length === 2,
+    );
+    const bindings = watcher
+      .events()
+      .filter((line) => line.event.type === 'session.resumed' && line.event.subject === wire.opened.session)
+      .map((line) => line.event.data.binding);
     expect(bindings[0]).toBe(event.data.binding);
     expect(bindings[1]).toBeGreaterThan(bindings[0]);
+  });
+
+  test('F3: cut and resumed at once, again and again: every resume succeeds and nothing moves', async () => {
+    let wire: Any = await daemon.session({ agent: 'flapping' });
+    const { opened } = wire;
+    const queue = await fill(wire, 2);
+    const tasks = await hold(wire, queue);
+    for (let i = 0; i < 60; i++) {
+      wire.cut();
+      wire = await daemon.wire();
+      const { resumed, holdings } = await wire.call('session.open', { agent: 'flapping', resume: resumeOf(opened) });
+      expect(resumed).toBe(true);
+      expect(holdings.map(({ fence }: Any) => fence)).toEqual(tasks.map(({ fence }) => fence));
+    }
+    await new Promise((resolve) => setTimeout(resolve, 600)); // no grace of an older socket is left
+    expect(
+      (await wire.call('queue.complete', { tasks: tasks.map(({ task, fence }) => ({ task, fence })) })).tasks,
+    ).toEqual(Array(2).fill({ state: 'completed' }));
   });
 
   test('the code and reason of the last close are told as they were', async () => {
@@ -156,7 +199,10 @@ describe('resume', () => {
     wire.socket.close(4321, 'lunch "break"');
     await gone;
     const back = await daemon.wire();
-    await until(async () => (await world.redis.client().hexists(`sb:{default}:session:${wire.opened.session}`, 'lastClose')) === 1);
+    await until(
+      async () =>
+        (await world.redis.client().hexists(`sb:{default}:session:${wire.opened.session}`, 'lastClose')) === 1,
+    );
     const { lastClose } = await back.call('session.open', { agent: 'c', resume: resumeOf(wire.opened) });
     expect(lastClose).toEqual({ code: 4321, reason: 'lunch "break"', at: expect.stringMatching(iso) });
   });
@@ -165,12 +211,20 @@ describe('resume', () => {
     const wire = await daemon.session({ agent: 'k' });
     const other = await daemon.wire();
     const { session, key } = wire.opened;
-    expect(await other.refused('session.open', { agent: 'k', resume: { session, key: `${key}x` } })).toMatchObject({ code: 'BAD_KEY' });
-    expect(await other.refused('session.open', { agent: 'k', resume: { session: 'nobody', key } })).toMatchObject({ code: 'SESSION_LOST' });
-    expect(await other.refused('session.open', { agent: 'k', namespace: 'elsewhere', resume: { session, key } })).toMatchObject({ code: 'SESSION_LOST' });
+    expect(await other.refused('session.open', { agent: 'k', resume: { session, key: `${key}x` } })).toMatchObject({
+      code: 'BAD_KEY',
+    });
+    expect(await other.refused('session.open', { agent: 'k', resume: { session: 'nobody', key } })).toMatchObject({
+      code: 'SESSION_LOST',
+    });
+    expect(
+      await other.refused('session.open', { agent: 'k', namespace: 'elsewhere', resume: { session, key } }),
+    ).toMatchObject({ code: 'SESSION_LOST' });
     expect(await wire.call('ping')).toMatchObject({ epoch: expect.any(String) });
     await wire.call('session.close');
-    expect(await other.refused('session.open', { agent: 'k', resume: { session, key } })).toMatchObject({ code: 'SESSION_LOST' });
+    expect(await other.refused('session.open', { agent: 'k', resume: { session, key } })).toMatchObject({
+      code: 'SESSION_LOST',
+    });
     expect(await other.call('session.open', { agent: 'k' })).toMatchObject({ resumed: false });
   });
 
@@ -180,12 +234,16 @@ describe('resume', () => {
     const [task] = await hold(wire, queue);
     const back = await daemon.wire();
     await back.call('session.open', { agent: 'old', resume: resumeOf(wire.opened) });
-    wire.call('queue.complete', { tasks: [{ task: task.task, fence: task.fence, result: 'late' }] }).catch(() => undefined);
+    wire
+      .call('queue.complete', { tasks: [{ task: task.task, fence: task.fence, result: 'late' }] })
+      .catch(() => undefined);
     const closed = await wire.until(() => wire.closed);
     expect(closed).toMatchObject({ code: 4409 });
     expect(wire.lines.at(-1)).toMatchObject({ op: 'closed', code: 4409 });
     expect(await back.call('queue.get', { task: task.task })).toMatchObject({ state: 'active', fence: task.fence });
-    expect((await back.call('queue.complete', { tasks: [{ task: task.task, fence: task.fence, result: 'new' }] })).tasks).toEqual([{ state: 'completed' }]);
+    expect(
+      (await back.call('queue.complete', { tasks: [{ task: task.task, fence: task.fence, result: 'new' }] })).tasks,
+    ).toEqual([{ state: 'completed' }]);
     expect(await back.call('queue.result', { task: task.task })).toEqual({ state: 'completed', result: 'new' });
   });
 
@@ -193,7 +251,10 @@ describe('resume', () => {
     const wire = await daemon.session({ agent: 'many' });
     const queue = unique('many');
     for (let i = 0; i < 12; i++) {
-      await wire.call('queue.enqueue', { queue, tasks: Array.from({ length: 100 }, (_, n) => ({ payload: n, task: `${queue}.${i}.${n}` })) });
+      await wire.call('queue.enqueue', {
+        queue,
+        tasks: Array.from({ length: 100 }, (_, n) => ({ payload: n, task: `${queue}.${i}.${n}` })),
+      });
       await wire.call('queue.claim', { queue, count: 100 });
     }
     const back = await daemon.wire();
@@ -202,41 +263,17 @@ describe('resume', () => {
     const names = new Set<string>();
     let pages = 0;
     for (let cursor: string | undefined; pages === 0 || cursor; pages++) {
-      const page: Any = await back.call('lease.list', { session: wire.opened.session, kind: 'task', limit: 300, ...(cursor ? { cursor } : {}) });
+      const page: Any = await back.call('lease.list', {
+        session: wire.opened.session,
+        kind: 'task',
+        limit: 300,
+        ...(cursor ? { cursor } : {}),
+      });
       expect(page.leases.length).toBeLessThanOrEqual(300);
       for (const { name } of page.leases) names.add(name);
       cursor = page.cursor;
     }
     expect(names.size).toBe(1200);
     for (const { name } of opened.holdings) expect(names.has(name)).toBe(true);
-  });
-});
-
-describe('session.close', () => {
-  test('[1b] gives everything back at once, charged, and answers how much it was', async () => {
-    const watcher = await watch(daemon);
-    const wire = await daemon.session({ agent: 'closer' });
-    const queue = await fill(wire, 250, { maxAttempts: 2 });
-    for (let i = 0; i < 3; i++) await hold(wire, queue);
-    expect(await wire.call('session.close')).toEqual({ released: 250 });
-    const other = await daemon.session({ agent: 'next' });
-    const claimed = await hold(other, queue);
-    expect(claimed).toHaveLength(100);
-    expect(claimed.every(({ attempt }: Any) => attempt === 2)).toBe(true);
-    await watcher.until(() => watcher.events().filter(({ event }) => event.type === 'task.retried' && event.data.queue === queue).length === 250);
-    const closed = await watcher.event('session.closed', wire.opened.session);
-    expect(closed.event.data).toEqual({ session: wire.opened.session, agent: 'closer', reason: 'closed' });
-    const first = watcher.events().find(({ event }) => event.type === 'task.retried' && event.data.queue === queue);
-    expect(first.event.data).toMatchObject({ reason: 'sessionLost', session: wire.opened.session, agent: 'closer', attempt: 1, state: 'ready' });
-    expect(first.offset).toBeGreaterThan(closed.offset);
-    await until(async () => (await world.redis.client().keys(`*${wire.opened.session}*`)).length === 0);
-  });
-
-  test('refuses params, and a caller without a session', async () => {
-    const wire = await daemon.session();
-    expect(await wire.refused('session.close', { session: wire.opened.session })).toMatchObject({ code: 'BAD_REQUEST', path: 'session' });
-    expect(await (await daemon.wire()).refused('session.close')).toMatchObject({ code: 'NO_SESSION' });
-    await wire.call('session.close');
-    expect(await wire.refused('session.close')).toMatchObject({ code: 'NO_SESSION' });
   });
 });

@@ -53,7 +53,9 @@ describe.concurrent('the ownership table: daemons', () => {
     const { wire: back, opened } = await resume(stays, wire.opened);
     expect(opened.holdings.map(({ name, fence }: Any) => ({ task: name, fence }))).toEqual(refs(tasks));
     expect(opened.lastClose).toBeUndefined();
-    expect((await back.call('queue.complete', { tasks: refs(tasks) })).tasks).toEqual(Array(3).fill({ state: 'completed' }));
+    expect((await back.call('queue.complete', { tasks: refs(tasks) })).tasks).toEqual(
+      Array(3).fill({ state: 'completed' }),
+    );
     await eventsOf(watcher, 'task.completed', queue, 3);
     expect(story(watcher, queue).filter((line) => /retried|released/.test(line))).toEqual([]);
     back.cut();
@@ -67,14 +69,22 @@ describe.concurrent('the ownership table: daemons', () => {
     const { wire: back, opened } = await resume(stays, wire.opened);
     expect(opened.holdings).toHaveLength(2);
     // The older daemon may hear of it later than its socket speaks: the scripts know at once.
-    const late = wire.call('queue.complete', { tasks: refs(tasks) }).then(({ tasks: [first] }) => first.error.code, () => 'closed');
-    const stolen = wire.call('queue.claim', { queue }).then(({ tasks: given }) => given.length, () => 0);
+    const late = wire.call('queue.complete', { tasks: refs(tasks) }).then(
+      ({ tasks: [first] }) => first.error.code,
+      () => 'closed',
+    );
+    const stolen = wire.call('queue.claim', { queue }).then(
+      ({ tasks: given }) => given.length,
+      () => 0,
+    );
     expect((await wire.until(() => wire.closed)).code).toBe(4409);
     expect(['STALE_FENCE', 'closed']).toContain(await late);
     expect(await stolen).toBe(0);
     await new Promise((resolve) => setTimeout(resolve, graceMs + 300)); // the end of the older socket starts no grace
     expect(await get(back, tasks[0].task)).toMatchObject({ state: 'active', fence: tasks[0].fence });
-    expect((await back.call('queue.complete', { tasks: refs(tasks) })).tasks).toEqual(Array(2).fill({ state: 'completed' }));
+    expect((await back.call('queue.complete', { tasks: refs(tasks) })).tasks).toEqual(
+      Array(2).fill({ state: 'completed' }),
+    );
     back.cut();
   });
 
@@ -97,6 +107,23 @@ describe.concurrent('the ownership table: daemons', () => {
     expect(done.tasks[0].error.code).toBe('STALE_FENCE');
   });
 
+  test('[3c] a push that never reached the socket goes back at once, refunded, when that ends', async () => {
+    const wire = await stays.session({ ttlMs: 60_000 });
+    const queue = await fill(producer, 0);
+    await wire.call('queue.work', { queue, credit: 1, worker: 'w' });
+    await wire.call('feed.subscribe', { types: ['flood.>'] });
+    wire.socket.pause();
+    // More than the kernel takes: what is written now waits in the daemon.
+    const events = Array.from({ length: 12 }, () => ({ type: 'flood.x', data: 'x'.repeat(60_000) }));
+    for (let i = 0; i < 12; i++) await producer.call('feed.publish', { events });
+    await producer.call('queue.enqueue', { queue, tasks: [{ payload: 1, task: `${queue}.0` }] });
+    await eventsOf(watcher, 'task.claimed', queue);
+    wire.cut();
+    const [back] = await eventsOf(watcher, 'task.released', queue);
+    expect(back.event.data).toMatchObject({ reason: 'undelivered', attempt: 1, state: 'ready' });
+    expect((await hold(producer, queue))[0]).toMatchObject({ attempt: 1 });
+  });
+
   test('two daemons sweep at once: each ending, each give-back and each event once', async () => {
     const other = await world.another();
     const wires = await Promise.all(Array.from({ length: 20 }, (_, i) => (i % 2 ? stays : other).session({ ttlMs })));
@@ -107,7 +134,10 @@ describe.concurrent('the ownership table: daemons', () => {
     for (const wire of wires) await sessionEvent(watcher, 'session.lost', wire.opened.session);
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(story(watcher, queue).filter((line) => line.startsWith('task.retried'))).toHaveLength(100);
-    const losses = watcher.events().filter(({ event }) => event.type === 'session.lost').map(({ event }) => event.subject);
+    const losses = watcher
+      .events()
+      .filter(({ event }) => event.type === 'session.lost')
+      .map(({ event }) => event.subject);
     expect(new Set(losses).size).toBe(losses.length);
     expect((await hold(producer, queue)).every(({ attempt }: Any) => attempt === 2)).toBe(true);
     await producer.call('queue.purge', { queue });
@@ -117,7 +147,11 @@ describe.concurrent('the ownership table: daemons', () => {
     const wire = await stays.session({ ttlMs: 20_000, agent: 'big' });
     const queue = unique('big');
     for (let i = 0; i < 5; i++) {
-      const tasks = Array.from({ length: 100 }, (_, n) => ({ payload: n, task: `${queue}.${i}.${n}`, maxAttempts: 1 + (n % 2) }));
+      const tasks = Array.from({ length: 100 }, (_, n) => ({
+        payload: n,
+        task: `${queue}.${i}.${n}`,
+        maxAttempts: 1 + (n % 2),
+      }));
       await producer.call('queue.enqueue', { queue, tasks });
       await hold(wire, queue);
     }
@@ -126,7 +160,12 @@ describe.concurrent('the ownership table: daemons', () => {
     const dead = await eventsOf(watcher, 'task.dead', queue, 250);
     expect(new Set([...back, ...dead].map(({ event }) => event.subject)).size).toBe(500);
     for (const { event } of [...back, ...dead]) {
-      expect(event.data).toMatchObject({ reason: 'sessionLost', session: wire.opened.session, agent: 'big', attempt: 1 });
+      expect(event.data).toMatchObject({
+        reason: 'sessionLost',
+        session: wire.opened.session,
+        agent: 'big',
+        attempt: 1,
+      });
     }
     await until(async () => (await world.redis.client().exists(`sb:{default}:held:${wire.opened.session}`)) === 0);
     const stats = (await producer.call('queue.stats', { queue })).queues[0];
@@ -142,9 +181,14 @@ describe.concurrent('the ownership table: daemons', () => {
     const passing = await world.another();
     await watcher.until(() => watcher.events().filter(({ event }) => event.type === 'daemon.joined').length > joined);
     expect(await passing.stop()).toBe(0);
-    await watcher.until(() => watcher.events().some(({ event }) => event.type === 'daemon.left' && event.data.reason === 'stopped'));
+    await watcher.until(() =>
+      watcher.events().some(({ event }) => event.type === 'daemon.left' && event.data.reason === 'stopped'),
+    );
     const silent = await world.redis.client().zadd('sb:{default}:daemons', 1, 'somebody');
     expect(silent).toBe(1);
-    expect((await watcher.event('daemon.left', 'somebody')).event.data).toEqual({ daemon: 'somebody', reason: 'silent' });
+    expect((await watcher.event('daemon.left', 'somebody')).event.data).toEqual({
+      daemon: 'somebody',
+      reason: 'silent',
+    });
   });
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startDaemon, type TestDaemon } from '../support/daemon.js';
-import { type Proxy, startProxy } from '../support/proxy.js';
+import { type FaultProxy, startProxy } from '../support/proxy.js';
 import { startRedis, type TestRedis } from '../support/redis.js';
 import { until } from '../support/until.js';
 import { type Any, Wire } from '../support/wire.js';
@@ -9,14 +9,19 @@ import { at, eventsOf, fill, get, hold, refs, sessionEvent, story, unique, watch
 /** The link between daemon and Redis hurt, one test after the other: `near` goes through the proxy, `far` straight. */
 const commandTimeoutMs = 500;
 let redis: TestRedis;
-let proxy: Proxy;
+let proxy: FaultProxy;
 let near: TestDaemon;
 let far: TestDaemon;
 let watcher: Wire;
 beforeAll(async () => {
   redis = await startRedis();
   proxy = await startProxy(redis.path);
-  const settings = { 'session.ttlMinMs': 300, 'session.graceMs': 400, 'redis.commandTimeoutMs': commandTimeoutMs, 'ops.logLevel': 'error' };
+  const settings = {
+    'session.ttlMinMs': 300,
+    'session.graceMs': 400,
+    'redis.commandTimeoutMs': commandTimeoutMs,
+    'ops.logLevel': 'error',
+  };
   [near, far] = await Promise.all([
     startDaemon(`redis://127.0.0.1:${proxy.port}`, settings),
     startDaemon(redis.path, settings),
@@ -76,6 +81,29 @@ describe('while Redis cannot be reached', () => {
     expect(back.event.data).toMatchObject({ reason: 'sessionLost', attempt: 1 });
   });
 
+  test('[6d] a resume whose socket goes while Redis is asked: the grace of the socket before it runs on', async () => {
+    const wire = await near.session({ ttlMs: 60_000 });
+    const queue = await fill(await far.session(), 1);
+    await hold(wire, queue);
+    wire.cut();
+    const { session, key } = wire.opened;
+    const hasty = await near.wire();
+    proxy.delay(200); // the answer of Redis comes to a daemon whose socket has gone
+    hasty.call('session.open', { agent: 'x', resume: { session, key } }).catch(() => undefined);
+    setTimeout(() => hasty.cut(), 100);
+    await sessionEvent(watcher, 'session.resumed', session);
+    const [back] = await eventsOf(watcher, 'task.retried', queue, 1, 15_000);
+    proxy.delay(0);
+    expect(back.event.data).toMatchObject({ reason: 'sessionLost', attempt: 1 });
+    // The session itself lives on, and its agent may still come back.
+    const third = await far.wire();
+    expect(await third.call('session.open', { agent: 'x', resume: { session, key } })).toMatchObject({
+      resumed: true,
+      holdings: [],
+    });
+    third.cut();
+  });
+
   test('[1c] a clean close while Redis is away: the session is ended as soon as it is back', async () => {
     const wire = await near.session({ ttlMs: 30_000 });
     proxy.refuse();
@@ -83,7 +111,9 @@ describe('while Redis cannot be reached', () => {
     await wire.close();
     await new Promise((resolve) => setTimeout(resolve, 300));
     proxy.heal();
-    expect((await sessionEvent(watcher, 'session.closed', wire.opened.session, 15_000)).event.data.reason).toBe('closed');
+    expect((await sessionEvent(watcher, 'session.closed', wire.opened.session, 15_000)).event.data.reason).toBe(
+      'closed',
+    );
   });
 
   test('[4f] one daemon cut off beyond the ttl: the other ends its sessions; back again, they are told `lost`', async () => {
@@ -104,7 +134,10 @@ describe('while Redis cannot be reached', () => {
 });
 
 describe('Q3: the reply is lost, not the request', () => {
-  const swallowed = async <T>(marker: string, run: () => Promise<T>): Promise<{ answer: T | undefined; code: string }> => {
+  const swallowed = async <T>(
+    marker: string,
+    run: () => Promise<T>,
+  ): Promise<{ answer: T | undefined; code: string }> => {
     const gone = proxy.swallowReply(marker);
     const askedAt = performance.now();
     const [outcome] = await Promise.allSettled([run(), gone]);
@@ -120,7 +153,9 @@ describe('Q3: the reply is lost, not the request', () => {
     const { code } = await swallowed('SWALLOW-ENQUEUE', () => wire.call('queue.enqueue', params));
     expect(away).toContain(code);
     await recovered(wire);
-    expect((await wire.call('queue.enqueue', params)).tasks).toEqual([{ task: `${queue}.0`, state: 'ready', deduplicated: true }]);
+    expect((await wire.call('queue.enqueue', params)).tasks).toEqual([
+      { task: `${queue}.0`, state: 'ready', deduplicated: true },
+    ]);
     expect(story(watcher, queue)).toEqual(['task.enqueued']);
     wire.cut();
   });
@@ -141,7 +176,9 @@ describe('Q3: the reply is lost, not the request', () => {
     expect(stats.states).toMatchObject({ active: 1, ready: 1 });
     expect((await wire.call('queue.complete', { tasks: refs([task]) })).tasks).toEqual([{ state: 'completed' }]);
     const tasks = await wire.tasksUntil(2, 15_000);
-    expect((await wire.call('queue.complete', { tasks: refs(tasks.slice(1)) })).tasks).toEqual([{ state: 'completed' }]);
+    expect((await wire.call('queue.complete', { tasks: refs(tasks.slice(1)) })).tasks).toEqual([
+      { state: 'completed' },
+    ]);
     await eventsOf(watcher, 'task.completed', queue, 2);
     expect(story(watcher, queue).filter((line) => line.startsWith('task.completed'))).toHaveLength(2);
     wire.cut();
@@ -175,8 +212,12 @@ describe('Q3: the reply is lost, not the request', () => {
     const wire = await near.wire();
     const { code } = await swallowed(agent, () => wire.call('session.open', { agent, ttlMs: 800 }));
     expect(away).toContain(code);
-    const opened = await watcher.next((line) => line.op === 'event' && line.event.type === 'session.opened' && line.event.data.agent === agent);
-    await until(async () => !!(await wire.call('session.open', { agent: 'again', ttlMs: 30_000 }).catch(() => undefined)));
+    const opened = await watcher.next(
+      (line) => line.op === 'event' && line.event.type === 'session.opened' && line.event.data.agent === agent,
+    );
+    await until(
+      async () => !!(await wire.call('session.open', { agent: 'again', ttlMs: 30_000 }).catch(() => undefined)),
+    );
     const lost = await sessionEvent(watcher, 'session.lost', opened.event.subject);
     expect(at(lost) - at(opened)).toBeGreaterThanOrEqual(800);
     const holder = await near.session({ ttlMs: 30_000 });

@@ -15,19 +15,24 @@ const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(
 const ends = (item: Any): number => Date.parse(item.endsAt) - Date.now();
 
 describe('lease.renew', () => {
-  test('R3: a holding with a lease of its own lives as long as its holder renews it, and no longer', async () => {
+  test('R3 A11: a holding with a lease of its own lives as long as its holder renews it, and no longer', async () => {
     const watcher = await watch(daemon);
     const wire = await daemon.session();
     const queue = await fill(wire, 2, { leaseMs: 700 });
     const [kept, left] = await hold(wire, queue);
     for (let i = 0; i < 8; i++) {
       await wait(200);
-      const { leases } = await wire.call('lease.renew', { leases: [{ lease: `task:${kept.task}`, fence: kept.fence }] });
+      const { leases } = await wire.call('lease.renew', {
+        leases: [{ lease: `task:${kept.task}`, fence: kept.fence }],
+      });
       expect(ends(leases[0])).toBeGreaterThan(400);
     }
     const lapsed = await watcher.event('task.retried', left.task);
     expect(lapsed.event.data).toMatchObject({ reason: 'leaseLapsed', attempt: 1, state: 'ready' });
-    expect(await wire.next((line) => line.op === 'revoked')).toEqual({ op: 'revoked', tasks: [{ task: left.task, fence: left.fence, reason: 'leaseLapsed' }] });
+    expect(await wire.next((line) => line.op === 'revoked')).toEqual({
+      op: 'revoked',
+      tasks: [{ task: left.task, fence: left.fence, reason: 'leaseLapsed' }],
+    });
     expect((await wire.call('queue.complete', { tasks: refs([kept]) })).tasks).toEqual([{ state: 'completed' }]);
     const late = await wire.call('queue.complete', { tasks: refs([left]) });
     expect(late.tasks[0].error).toMatchObject({ code: 'STALE_FENCE', details: { yours: left.fence } });
@@ -50,14 +55,18 @@ describe('lease.renew', () => {
     const wire = await daemon.session();
     const [task] = await hold(wire, await fill(wire, 1, { leaseMs: 5000 }));
     const renew = async (more: Any = {}): Promise<number> => {
-      const { leases } = await wire.call('lease.renew', { leases: [{ lease: `task:${task.task}`, fence: task.fence, ...more }] });
+      const { leases } = await wire.call('lease.renew', {
+        leases: [{ lease: `task:${task.task}`, fence: task.fence, ...more }],
+      });
       return ends(leases[0]);
     };
     expect(await renew({ leaseMs: 50_000 })).toBeGreaterThan(48_000);
     const own = await renew();
     expect(own).toBeGreaterThan(3000);
     expect(own).toBeLessThanOrEqual(5000);
-    expect((await wire.call('lease.list', { session: wire.opened.session, kind: 'task' })).leases[0].endsAt).toBeDefined();
+    expect(
+      (await wire.call('lease.list', { session: wire.opened.session, kind: 'task' })).leases[0].endsAt,
+    ).toBeDefined();
   });
 
   test('each item for itself: sessions, tasks with and without a lease, what is stale, unknown, somebody else', async () => {
@@ -82,7 +91,17 @@ describe('lease.renew', () => {
     ];
     const results = (await wire.call('lease.renew', { leases })).leases;
     expect(results.map((item: Any) => item.error?.code ?? 'ok')).toEqual([
-      'ok', 'ok', 'ok', 'STALE_FENCE', 'INVALID', 'NOT_FOUND', 'STALE_FENCE', 'STALE_FENCE', 'NOT_FOUND', 'INVALID', 'NOT_FOUND',
+      'ok',
+      'ok',
+      'ok',
+      'STALE_FENCE',
+      'INVALID',
+      'NOT_FOUND',
+      'STALE_FENCE',
+      'STALE_FENCE',
+      'NOT_FOUND',
+      'INVALID',
+      'NOT_FOUND',
     ]);
     expect(ends(results[0])).toBeLessThanOrEqual(9000);
     for (const i of [1, 2]) expect(Math.abs(ends(results[i]) - 20_000)).toBeLessThan(2000);
@@ -95,9 +114,14 @@ describe('lease.renew', () => {
     const queue = await fill(wire, 500, { leaseMs: 60_000 });
     const tasks: Any[] = [];
     for (let i = 0; i < 5; i++) tasks.push(...(await hold(wire, queue)));
-    const leases = tasks.flatMap(({ task, fence }) => [{ lease: `task:${task}`, fence }, { lease: `task:${task}`, fence: fence + 1 }]);
+    const leases = tasks.flatMap(({ task, fence }) => [
+      { lease: `task:${task}`, fence },
+      { lease: `task:${task}`, fence: fence + 1 },
+    ]);
     const results = (await wire.call('lease.renew', { leases })).leases;
-    expect(results.map((item: Any) => item.error?.code ?? 'ok')).toEqual(leases.map((_, i) => (i % 2 ? 'STALE_FENCE' : 'ok')));
+    expect(results.map((item: Any) => item.error?.code ?? 'ok')).toEqual(
+      leases.map((_, i) => (i % 2 ? 'STALE_FENCE' : 'ok')),
+    );
     await wire.call('session.close');
   });
 
@@ -114,7 +138,11 @@ describe('lease.renew', () => {
     ['no colon', { leases: [{ lease: 'task', fence: 1 }] }, 'leases[0].lease'],
     ['id with a control character', { leases: [{ lease: 'task:a\u0000b', fence: 1 }] }, 'leases[0].lease'],
     ['leaseMs 0', { leases: [{ lease: 'task:t', fence: 1, leaseMs: 0 }] }, 'leases[0].leaseMs'],
-    ['leaseMs beyond 366 days', { leases: [{ lease: 'task:t', fence: 1, leaseMs: 366 * 86_400_000 + 1 }] }, 'leases[0].leaseMs'],
+    [
+      'leaseMs beyond 366 days',
+      { leases: [{ lease: 'task:t', fence: 1, leaseMs: 366 * 86_400_000 + 1 }] },
+      'leases[0].leaseMs',
+    ],
     ['an unknown field', { leases: [{ lease: 'task:t', fence: 1, x: 1 }] }, 'leases[0].x'],
   ])('refuses the whole request: %s', async (_, params: Any, path) => {
     const wire = await daemon.session();
@@ -130,14 +158,30 @@ describe('lease.revoke', () => {
     const [first] = await hold(wire, queue, { count: 1 });
     expect(await operator.call('lease.revoke', { lease: `task:${first.task}`, reason: 'stuck "again"\n' })).toEqual({});
     const { event } = await watcher.event('lease.revoked', `task:${first.task}`);
-    expect(event.data).toEqual({ lease: `task:${first.task}`, task: first.task, session: wire.opened.session, agent: 'holder', fence: first.fence, reason: 'stuck "again"\n' });
-    expect((await watcher.event('task.retried', first.task)).event.data).toMatchObject({ reason: 'revoked', attempt: 1, state: 'ready' });
-    expect(await wire.next((line) => line.op === 'revoked')).toEqual({ op: 'revoked', tasks: [{ task: first.task, fence: first.fence, reason: 'revoked' }] });
+    expect(event.data).toEqual({
+      lease: `task:${first.task}`,
+      task: first.task,
+      session: wire.opened.session,
+      agent: 'holder',
+      fence: first.fence,
+      reason: 'stuck "again"\n',
+    });
+    expect((await watcher.event('task.retried', first.task)).event.data).toMatchObject({
+      reason: 'revoked',
+      attempt: 1,
+      state: 'ready',
+    });
+    expect(await wire.next((line) => line.op === 'revoked')).toEqual({
+      op: 'revoked',
+      tasks: [{ task: first.task, fence: first.fence, reason: 'revoked' }],
+    });
     const late = await wire.call('queue.complete', { tasks: refs([first]) });
     expect(late.tasks[0].error.code).toBe('STALE_FENCE');
     const [again] = await hold(operator, queue, { count: 1 });
     expect(again).toMatchObject({ task: first.task, attempt: 2 });
-    expect(await operator.refused('lease.revoke', { lease: `task:${queue}.2`, reason: '' })).toMatchObject({ code: 'NOT_FOUND' });
+    expect(await operator.refused('lease.revoke', { lease: `task:${queue}.2`, reason: '' })).toMatchObject({
+      code: 'NOT_FOUND',
+    });
   });
 
   test('of the last attempt: dead with WORKER_LOST', async () => {
@@ -155,10 +199,24 @@ describe('lease.revoke', () => {
     const [task] = await hold(wire, queue);
     const me = (await wire.call('lease.list', { session, kind: 'session' })).leases[0];
     await operator.call('lease.revoke', { lease: `session:${session}`, reason: 'gone mad' });
-    expect(await wire.next((line) => line.op === 'lost')).toEqual({ op: 'lost', kind: 'session', name: session, reason: 'revoked' });
-    expect((await watcher.event('lease.revoked', `session:${session}`)).event.data).toMatchObject({ lease: `session:${session}`, session, fence: me.fence, reason: 'gone mad' });
+    expect(await wire.next((line) => line.op === 'lost')).toEqual({
+      op: 'lost',
+      kind: 'session',
+      name: session,
+      reason: 'revoked',
+    });
+    expect((await watcher.event('lease.revoked', `session:${session}`)).event.data).toMatchObject({
+      lease: `session:${session}`,
+      session,
+      fence: me.fence,
+      reason: 'gone mad',
+    });
     expect((await watcher.event('session.lost', session)).event.data).toMatchObject({ session, reason: 'revoked' });
-    expect((await watcher.event('task.retried', task.task)).event.data).toMatchObject({ reason: 'sessionLost', session, attempt: 1 });
+    expect((await watcher.event('task.retried', task.task)).event.data).toMatchObject({
+      reason: 'sessionLost',
+      session,
+      attempt: 1,
+    });
     // What a lost session may still ask, until it opens a new one on the same socket.
     for (const [op, params] of [
       ['ping', {}],
@@ -180,9 +238,19 @@ describe('lease.revoke', () => {
       expect(error).toMatchObject(stale);
       expect(error.details.current).toBeGreaterThan(task.fence);
     }
-    expect(await wire.refused('queue.progress', { task: task.task, fence: task.fence, progress: 1 })).toMatchObject(stale);
-    const renewed = await wire.call('lease.renew', { leases: [{ lease: `task:${task.task}`, fence: task.fence }, { lease: me.lease, fence: me.fence }] });
-    expect(renewed.leases.map((item: Any) => item.error)).toMatchObject([stale, { code: 'STALE_FENCE', details: { yours: me.fence, current: 0 } }]);
+    expect(await wire.refused('queue.progress', { task: task.task, fence: task.fence, progress: 1 })).toMatchObject(
+      stale,
+    );
+    const renewed = await wire.call('lease.renew', {
+      leases: [
+        { lease: `task:${task.task}`, fence: task.fence },
+        { lease: me.lease, fence: me.fence },
+      ],
+    });
+    expect(renewed.leases.map((item: Any) => item.error)).toMatchObject([
+      stale,
+      { code: 'STALE_FENCE', details: { yours: me.fence, current: 0 } },
+    ]);
     const next = await wire.call('session.open', { agent: 'reborn' });
     expect(next.session).not.toBe(session);
     expect((await wire.call('ping', { data: { a: [1, 'x'] } })).data).toEqual({ a: [1, 'x'] });
@@ -196,7 +264,10 @@ describe('lease.revoke', () => {
     await operator.call('lease.revoke', { lease: `session:${wire.opened.session}`, reason: 'r' });
     const [theirs] = (await operator.call('queue.claim', { queue, waitMs: 3000 })).tasks;
     const late = await wire.call('queue.complete', { tasks: refs([mine]) });
-    expect(late.tasks[0].error).toMatchObject({ code: 'STALE_FENCE', details: { yours: mine.fence, current: theirs.fence } });
+    expect(late.tasks[0].error).toMatchObject({
+      code: 'STALE_FENCE',
+      details: { yours: mine.fence, current: theirs.fence },
+    });
   });
 
   test.each([
@@ -212,10 +283,13 @@ describe('lease.revoke', () => {
     expect(await wire.refused('lease.revoke', params)).toMatchObject({ code: 'BAD_REQUEST', path });
   });
 
-  test.each(['task:nobody', 'session:nobody', 'lock:l', 'reservation:r', 'once:k'])('%s that nobody holds is NOT_FOUND and tells nothing', async (lease) => {
-    const wire = await daemon.session();
-    const before = await world.redis.client().hget('sb:{default}:meta', 'offset');
-    expect(await wire.refused('lease.revoke', { lease, reason: 'r' })).toMatchObject({ code: 'NOT_FOUND' });
-    expect(await world.redis.client().hget('sb:{default}:meta', 'offset')).toBe(before);
-  });
+  test.each(['task:nobody', 'session:nobody', 'lock:l', 'reservation:r', 'once:k'])(
+    '%s that nobody holds is NOT_FOUND and tells nothing',
+    async (lease) => {
+      const wire = await daemon.session();
+      const before = await world.redis.client().hget('sb:{default}:meta', 'offset');
+      expect(await wire.refused('lease.revoke', { lease, reason: 'r' })).toMatchObject({ code: 'NOT_FOUND' });
+      expect(await world.redis.client().hget('sb:{default}:meta', 'offset')).toBe(before);
+    },
+  );
 });

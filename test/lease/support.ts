@@ -21,7 +21,6 @@ export async function watch(daemon: TestDaemon, types = ['session.>', 'task.>', 
 }
 
 export const at = (line: Any): number => Date.parse(line.event.time);
-export const now = (): number => Date.now();
 
 /** The events about tasks of `queue`, as `type task reason`. */
 export const story = (watcher: Wire, queue: string): string[] =>

@@ -53,7 +53,11 @@ describe('a joiner', () => {
     const group = joiner.add([1, 2, 3, 4, 5, 6, 7, 8, 9]);
     const other = joiner.add([10]);
     await turn();
-    expect(calls.map(({ items }) => items)).toEqual([[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]);
+    expect(calls.map(({ items }) => items)).toEqual([
+      [1, 2, 3, 4],
+      [5, 6, 7, 8],
+      [9, 10],
+    ]);
     await answer(2);
     await answer(0);
     expect(await other).toEqual(['r10']);

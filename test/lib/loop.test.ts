@@ -69,7 +69,12 @@ describe('a loop', () => {
   });
 
   it('tells what was thrown and goes on at its interval, also when the work throws before it begins', async () => {
-    for (const work of [() => Promise.reject(new Error('x')), () => { throw new Error('x'); }]) {
+    for (const work of [
+      () => Promise.reject(new Error('x')),
+      () => {
+        throw new Error('x');
+      },
+    ]) {
       const errors: unknown[] = [];
       const loop = new Loop('test', 1000, work as () => Promise<undefined>, (error) => errors.push(error));
       await loop.start();

@@ -20,7 +20,12 @@ for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
     for i, field in ipairs(cmsgpack.unpack(redis.call('GET', key))) do value[i] = type(field) == 'table' and '[]' or text(field) end
   elseif kind == 'string' then
     value = {}
-    for field in string.gmatch(redis.call('GETRANGE', key, 0, 1500), '(%Z*)%z') do value[#value + 1] = field end
+    local head, from = redis.call('GETRANGE', key, 0, 1500), 1
+    for i = 1, 13 do
+      local to = string.find(head, '\\0', from, true) or #head + 1
+      value[i] = string.sub(head, from, to - 1)
+      from = to + 1
+    end
   elseif kind == 'stream' then
     value = {}
     for i, entry in ipairs(redis.call('XRANGE', key, '-', '+')) do value[i] = entry[2][#entry[2]] end

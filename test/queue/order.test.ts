@@ -51,7 +51,7 @@ test('Q26b: strict FIFO at the highest, lowest and default priority, 5,000 tasks
 test('Q26c: 6,000 tasks due in one millisecond keep their order', async () => {
   const wire = await daemon().session();
   const queue = freshQueue();
-  const runAt = new Date(Date.now() + 2500).toISOString();
+  const runAt = new Date(Date.now() + 5000).toISOString();
   const names = await putMany(wire, queue, 6000, { runAt });
   expect((await stats(wire, queue)).states).toMatchObject({ scheduled: 6000, ready: 0 });
   const got: string[] = [];

@@ -13,7 +13,7 @@ const { daemon, current } = useWorld({
 /** Everything that is stored, but for the clocks that sweeps leave behind. */
 async function stored(): Promise<Record<string, unknown>> {
   const dump = await Dump.of(current().redis);
-  const moving = new Set(['meta', 'daemons', 'sessions', 'logIndex']);
+  const moving = new Set(['meta', 'daemons', 'sessions', 'logIndex', 'ingress']);
   return Object.fromEntries([...dump.keys].filter(([name]) => !moving.has(name)).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 

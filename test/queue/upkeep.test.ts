@@ -305,4 +305,4 @@ test('Q29: after everything has ended, been kept and forgotten, no key is left t
   // Sessions that were cut live to their deadline.
   await until(async () => (await client.dbsize()) <= before);
   expect(dataOf(watcher, 'task.removed', `${queues[0]}/1`)).toBeDefined();
-});
+}, 60_000);

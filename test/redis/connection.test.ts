@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Client, openRedis, type Purpose } from '../../src/redis/connection.js';
 import { toRefusal } from '../../src/redis/namespace.js';
-import { type Proxy, startProxy } from '../support/proxy.js';
+import { type FaultProxy, startProxy } from '../support/proxy.js';
 import { startRedis, type TestRedis } from '../support/redis.js';
 import { until } from '../support/until.js';
 
 /** What ioredis does with the options of each purpose when the link is hurt. */
 const timeoutMs = 400;
 let redis: TestRedis;
-let proxy: Proxy;
+let proxy: FaultProxy;
 const clients: Client[] = [];
 beforeAll(async () => {
   redis = await startRedis();
@@ -79,7 +79,7 @@ describe('the connection for commands', () => {
     await until(async () => (await outcome(client.ping())) === 'ok');
   });
 
-  test('a silent link is a timeout, not for ever; the answers that come later are nobody else\'s', async () => {
+  test("a silent link is a timeout, not for ever; the answers that come later are nobody else's", async () => {
     const client = await open('commands');
     await redis.client().mset('a', 'A', 'b', 'B');
     proxy.stall('down');

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Refusal } from '../../src/errors.js';
 import { type Client, openRedis, ScriptRunner } from '../../src/redis/connection.js';
 import { Namespace, toRefusal } from '../../src/redis/namespace.js';
-import { type Script, lua } from '../../src/redis/script.js';
+import { lua, type Script } from '../../src/redis/script.js';
 import { startRedis, type TestRedis } from '../support/redis.js';
 
 const turn = lua(import.meta.url, './turn.lua', ['mode', 'count']);
@@ -14,11 +14,14 @@ describe('what a script or Redis answers, as a refusal', () => {
   test.each([
     ['NOT_FOUND refused', { code: 'NOT_FOUND', details: undefined }],
     ['STALE_FENCE {"yours":1,"current":2}', { code: 'STALE_FENCE', details: { yours: 1, current: 2 } }],
-    ['OVERLOADED {"message":"full","afterMs":7,"depth":3}', { code: 'OVERLOADED', message: 'full', afterMs: 7, details: { depth: 3 } }],
+    [
+      'OVERLOADED {"message":"full","afterMs":7,"depth":3}',
+      { code: 'OVERLOADED', message: 'full', afterMs: 7, details: { depth: 3 } },
+    ],
     ['BAD_REQUEST {"path":"cursor","message":"m"}', { code: 'BAD_REQUEST', path: 'cursor' }],
     ['BUSY Redis is busy running a script', { code: 'UNAVAILABLE' }],
     ['LOADING Redis is loading the dataset in memory', { code: 'UNAVAILABLE' }],
-    ['READONLY You can\'t write against a read only replica.', { code: 'UNAVAILABLE' }],
+    ["READONLY You can't write against a read only replica.", { code: 'UNAVAILABLE' }],
     ["OOM command not allowed when used memory > 'maxmemory'.", { code: 'UNAVAILABLE' }],
     ["-OOM command not allowed when used memory > 'maxmemory'. script: abc", { code: 'UNAVAILABLE' }],
     ['TRYAGAIN Multiple keys request during rehashing of slot', { code: 'UNAVAILABLE' }],
@@ -30,13 +33,15 @@ describe('what a script or Redis answers, as a refusal', () => {
     expect(refusal).toMatchObject(expected);
   });
 
-  test.each(['ERR user_script:3: attempt to index a nil value', 'WRONGTYPE Operation against a key', 'NOSUCHCODE x', 'ERR Error running script'])(
-    'a fault of ours stays one: %s',
-    (message) => {
-      const error = reply(message);
-      expect(toRefusal(error, 'x')).toBe(error);
-    },
-  );
+  test.each([
+    'ERR user_script:3: attempt to index a nil value',
+    'WRONGTYPE Operation against a key',
+    'NOSUCHCODE x',
+    'ERR Error running script',
+  ])('a fault of ours stays one: %s', (message) => {
+    const error = reply(message);
+    expect(toRefusal(error, 'x')).toBe(error);
+  });
 
   test.each([
     ['Command timed out', 'TIMEOUT'],
@@ -93,7 +98,12 @@ describe('a namespace', () => {
     await calls[0];
     expect(namespace.seenPosition).toBe('e:9');
     const asked: unknown[][] = [];
-    Object.assign(runner, { run: async (_: unknown, __: unknown, args: unknown[]) => (asked.push(args), ['21', 'f:3', '']) });
+    Object.assign(runner, {
+      run: async (_: unknown, __: unknown, args: unknown[]) => {
+        asked.push(args);
+        return ['21', 'f:3', ''];
+      },
+    });
     await namespace.call({} as Script);
     expect(asked[0]!.slice(1, 3)).toEqual(['20', 'e:9']);
     // A new epoch may stand lower: what is seen is what came last.

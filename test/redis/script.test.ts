@@ -41,7 +41,8 @@ describe('a script file', () => {
   });
 
   test('every one compiles in Redis, under the hash that was computed here', async () => {
-    for (const { name, lua: text, sha } of scripts) expect([name, await client.script('LOAD', text)]).toEqual([name, sha]);
+    for (const { name, lua: text, sha } of scripts)
+      expect([name, await client.script('LOAD', text)]).toEqual([name, sha]);
   });
 });
 
@@ -55,7 +56,7 @@ describe('the runner', () => {
     const runner = new ScriptRunner(own, [echo]);
     await client.script('FLUSH');
     await own.connect();
-    const loaded = async (): Promise<boolean> => (await client.script('EXISTS', echo.sha) as number[])[0] === 1;
+    const loaded = async (): Promise<boolean> => ((await client.script('EXISTS', echo.sha)) as number[])[0] === 1;
     await until(loaded);
     await client.script('FLUSH');
     await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
@@ -69,7 +70,9 @@ describe('the runner', () => {
     await client.script('FLUSH');
     expect(await runner.run(echo, ['k'], args)).toBe('w');
     await client.script('FLUSH');
-    const all = await Promise.all(Array.from({ length: 20 }, (_, i) => runner.run(echo, ['k'], ['d', '0', '', '1', Buffer.from(`ü${i}`)])));
+    const all = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => runner.run(echo, ['k'], ['d', '0', '', '1', Buffer.from(`ü${i}`)])),
+    );
     expect(all).toEqual(Array.from({ length: 20 }, (_, i) => `ü${i}`));
   });
 });

@@ -95,6 +95,18 @@ export class FaultyLink {
     }
   }
 
+  /** Open connections are dead from now on, and nobody is told: not even `heal` brings them back. New ones are fine. */
+  lose(): void {
+    for (const { near, far } of this.#links) {
+      for (const socket of [near, far]) {
+        socket.removeAllListeners('data');
+        socket.removeAllListeners('end');
+        // Read and thrown away: each side believes that the other hears it.
+        socket.on('data', () => undefined);
+      }
+    }
+  }
+
   /** Connections are refused until `heal`. */
   refuse(): void {
     this.#refuse = true;

@@ -56,7 +56,7 @@ export async function runHistory(setting: Setting, steps: readonly Step[]): Prom
     // Calls end by their own time limit; a restart of Redis may take a moment.
     await Promise.race([
       Promise.all(running),
-      wait(20_000).then(() => world.problems.push('a step did not end within 20 s')),
+      wait(40_000).then(() => world.problems.push('a step did not end within 40 s')),
     ]);
     const problems = await settle(scene);
     if (process.env.SIM_DUMP) dump(scene, process.env.SIM_DUMP);
@@ -86,7 +86,7 @@ function dump({ world, ledger, watchers }: Scene, file: string): void {
 
 /** The configuration of the queues goes with the data when Redis loses it. */
 export async function configure({ world, clerk }: Scene): Promise<void> {
-  const until = Date.now() + 10_000;
+  const until = Date.now() + 20_000;
   for (;;) {
     const node = world.nodes.find(({ daemon }) => daemon);
     if (node?.daemon && (await clerk.ensure(node.daemon.url))) {
@@ -97,7 +97,7 @@ export async function configure({ world, clerk }: Scene): Promise<void> {
       );
       if (calls.every(({ ok }) => ok)) return;
     }
-    if (Date.now() > until) throw new Error('the queues could not be configured within 10 s');
+    if (Date.now() > until) throw new Error('the queues could not be configured within 20 s');
     await wait(50);
   }
 }
@@ -158,6 +158,10 @@ async function runFault(scene: Scene, { fault, at, ms, delayMs }: Fault): Promis
     case 'agentSwallow':
     case 'redisSwallow':
       return link.swallowReply();
+    case 'agentLose':
+    case 'redisLose':
+      link.lose();
+      return;
     case 'agentDelay':
     case 'redisDelay':
       return forAWhile(() => link.delay(delayMs));

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util';
+import { drawHistory } from './draw.js';
 import { runHistory } from './history.js';
 import { shrink } from './shrink.js';
-import { drawHistory, type Step } from './steps.js';
+import type { Step } from './steps.js';
 
 const usage = `npm run sim -- [--seed N] [--steps N] [--minutes M] [--only 3,17,40] [--no-faults] [--no-shrink] [--full]
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { drawHistory } from './draw.js';
 import { runHistory } from './history.js';
-import { drawHistory } from './steps.js';
 
 interface FoundSeed {
   readonly seed: number;

@@ -1,4 +1,4 @@
-import { throwError } from 'rxjs';
+import { catchError, merge, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { main } from '../../streams/index.js';
 import { batch, entry, epoch, gap, marbles, published } from './support.js';
@@ -59,7 +59,10 @@ describe('main', () => {
     const error = new Error('x');
     const seen: unknown[] = [];
     const { intents$, pushes$ } = main({ batch$: throwError(() => error), daemon: 'me' });
-    for (const sink of [intents$, pushes$]) sink.subscribe({ error: (told) => seen.push(told) });
+    merge(
+      intents$.pipe(catchError((told) => [seen.push(told)])),
+      pushes$.pipe(catchError((told) => [seen.push(told)])),
+    ).subscribe();
     expect(seen).toEqual([error, error]);
   });
 });

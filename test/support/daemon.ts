@@ -45,7 +45,11 @@ export const quick: Settings = {
   'ops.logLevel': 'warn',
 };
 
-const envName = (path: string): string => `SIGNALBOX_${path.replace(/[.]/g, '_').replace(/([A-Z])/g, '_$1').toUpperCase()}`;
+const envName = (path: string): string =>
+  `SIGNALBOX_${path
+    .replace(/[.]/g, '_')
+    .replace(/([A-Z])/g, '_$1')
+    .toUpperCase()}`;
 
 /** A daemon of its own process, built code, on a port that was free. Ends with `stop`, `kill` or the test process. Redis by socket path or URL. */
 export async function startDaemon(redisPath: string, settings: Settings = {}): Promise<TestDaemon> {
@@ -53,8 +57,19 @@ export async function startDaemon(redisPath: string, settings: Settings = {}): P
   const env: NodeJS.ProcessEnv = { PATH: process.env.PATH, HOME: process.env.HOME };
   const all: Settings = { ...quick, ...settings };
   for (const [path, value] of Object.entries(all)) env[envName(path)] = String(value);
-  const args = ['up', '--port', '0', '--state-dir', stateDir, '--redis-url', redisPath.includes('://') ? redisPath : `unix://${redisPath}`];
-  const child = spawn(process.execPath, [join(root, 'bin/signalbox.js'), ...args], { env, stdio: ['pipe', 'pipe', 'pipe'] });
+  const args = [
+    'up',
+    '--port',
+    '0',
+    '--state-dir',
+    stateDir,
+    '--redis-url',
+    redisPath.includes('://') ? redisPath : `unix://${redisPath}`,
+  ];
+  const child = spawn(process.execPath, [join(root, 'bin/signalbox.js'), ...args], {
+    env,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
   const end = (): void => void child.kill('SIGKILL');
   process.once('exit', end);
   let text = '';

@@ -5,7 +5,7 @@ export type Direction = 'up' | 'down';
 /** Where the proxy leads: a port of this machine or a Unix socket. */
 export type Target = number | string;
 
-export interface Proxy {
+export interface FaultProxy {
   readonly port: number;
   /** Links that are open now. */
   readonly links: number;
@@ -30,6 +30,8 @@ export interface Proxy {
   close(): Promise<void>;
 }
 
+export type { FaultProxy as Proxy };
+
 /** One direction of one link. `null` in the queue is the end. */
 class Way {
   mode: 'flow' | 'stall' | 'hole' = 'flow';
@@ -39,6 +41,8 @@ class Way {
   readonly #to: Socket;
   readonly #end: () => void;
   #held: (Buffer | null)[] = [];
+  readonly #late: { readonly item: Buffer | null; readonly dueAt: number }[] = [];
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(from: Socket, to: Socket, end: () => void) {
     this.#to = to;
@@ -51,8 +55,23 @@ class Way {
   #take(item: Buffer | null): void {
     if (this.mode === 'hole') return;
     if (this.mode === 'stall') this.#held.push(item);
-    else if (this.delayMs > 0) setTimeout(() => this.#give(item), this.delayMs);
-    else this.#give(item);
+    else if (this.delayMs === 0 && this.#late.length === 0) this.#give(item);
+    else {
+      this.#late.push({ item, dueAt: performance.now() + this.delayMs });
+      this.#arm();
+    }
+  }
+
+  /** What was delayed leaves in the order in which it came, also when the delay is changed meanwhile. */
+  #arm(): void {
+    const [first] = this.#late;
+    if (!first || this.#timer) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#late.shift();
+      this.#give(first.item);
+      this.#arm();
+    }, first.dueAt - performance.now());
   }
 
   #give(item: Buffer | null): void {
@@ -70,7 +89,7 @@ class Way {
   heal(): void {
     if (this.mode === 'hole') return;
     this.mode = 'flow';
-    for (const item of this.#held.splice(0)) this.#give(item);
+    for (const item of this.#held.splice(0)) this.#take(item);
   }
 }
 
@@ -81,7 +100,7 @@ interface Link {
 }
 
 /** A TCP link that can be hurt in every way a network hurts one. Listens on a free port of 127.0.0.1. */
-export async function startProxy(target: Target): Promise<Proxy> {
+export async function startProxy(target: Target): Promise<FaultProxy> {
   const links = new Set<Link>();
   let refusing = false;
   let delayMs = 0;

@@ -127,7 +127,9 @@ export class Wire {
 
   /** Tasks pushed to `worker` (all workers if left out), in order. */
   tasks(worker?: string): Any[] {
-    return this.lines.filter((line) => line.op === 'tasks' && (worker === undefined || line.worker === worker)).flatMap((line) => line.tasks);
+    return this.lines
+      .filter((line) => line.op === 'tasks' && (worker === undefined || line.worker === worker))
+      .flatMap((line) => line.tasks);
   }
 
   /** Waits until `count` tasks were pushed in all; answers them. */
@@ -141,7 +143,11 @@ export class Wire {
 
   /** The first event of `type` (about `subject`). */
   event(type: string, subject?: string, limitMs = 10_000): Promise<Any> {
-    return this.next((line) => line.op === 'event' && line.event.type === type && (subject === undefined || line.event.subject === subject), limitMs);
+    return this.next(
+      (line) =>
+        line.op === 'event' && line.event.type === type && (subject === undefined || line.event.subject === subject),
+      limitMs,
+    );
   }
 
   /** Cuts the link without a close frame, as a crash of the machine would. */

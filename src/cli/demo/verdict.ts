@@ -7,14 +7,17 @@ export interface Report {
   /** Tasks that were accepted as completed more than once. */
   readonly duplicates: number;
   readonly lost: number;
-  /** Attempts that were taken back and given to somebody else. */
+  /** Attempts that were taken back and given to somebody else: all, and those of the two agents that were disturbed. */
   readonly redelivered: number;
+  readonly redeliveredFromKilled: number;
+  readonly redeliveredFromFrozen: number;
   readonly eventsSeen: number;
   readonly eventsInLog: number;
   /** Events the watcher missed, saw twice, or saw in another order than the log has them. */
   readonly eventsOff: number;
   /** What the service that knows only Redis has published, as the watcher saw it. */
   readonly published: readonly string[];
+  /** Names of the two, empty if it did not happen. */
   readonly killed: string;
   readonly frozen: string;
   readonly watcherCuts: number;
@@ -29,7 +32,8 @@ export function failures(report: Report): string[] {
     [report.wrong === 0, `${report.wrong} results differ from what the document says`],
     [report.duplicates === 0, `${report.duplicates} tasks were accepted as completed twice`],
     [report.lost === 0, `${report.lost} documents are lost`],
-    [report.redelivered > 0, 'no attempt was redelivered although an agent was killed at work'],
+    [report.redeliveredFromKilled > 0, 'nothing was redelivered of the agent that was killed at work'],
+    [report.redeliveredFromFrozen > 0, 'nothing was redelivered of the agent that was frozen at work'],
     [report.eventsOff === 0, `the watcher's record differs from the log in ${report.eventsOff} events`],
     [report.eventsSeen === report.eventsInLog, `the watcher saw ${report.eventsSeen} of ${report.eventsInLog} events`],
     [
@@ -55,6 +59,7 @@ export function rowsOf(report: Report): [string, string | number][] {
     ['events in the log', report.eventsInLog],
     ['agent killed', report.killed],
     ['agent frozen and thawed', report.frozen],
+    ['watcher cut and resumed', report.watcherCuts > 0 ? 'yes' : 'no'],
     ['tasks/s', Math.round(report.results / report.seconds)],
   ];
 }

@@ -11,7 +11,8 @@ export class Watcher {
   readonly completions = new Map<string, number>();
   /** Tasks an agent holds now, as far as the feed tells. */
   readonly holding = new Map<string, Set<string>>();
-  redelivered = 0;
+  /** Attempts that were taken back, by the agent that had them. */
+  readonly redeliveredFrom = new Map<string, number>();
   cuts = 0;
   #client: Signalbox | undefined;
   #from = '';
@@ -37,6 +38,10 @@ export class Watcher {
 
   get completed(): number {
     return this.completions.size;
+  }
+
+  get redelivered(): number {
+    return [...this.redeliveredFrom.values()].reduce((sum, count) => sum + count, 0);
   }
 
   get duplicates(): number {
@@ -76,6 +81,7 @@ export class Watcher {
     if (type === 'task.claimed') held.add(task);
     else if (type.startsWith('task.') && agent !== '') held.delete(task);
     if (type === 'task.completed') this.completions.set(task, (this.completions.get(task) ?? 0) + 1);
-    if (type === 'task.retried' || type === 'task.released') this.redelivered++;
+    if (type === 'task.retried' || type === 'task.released')
+      this.redeliveredFrom.set(agent, (this.redeliveredFrom.get(agent) ?? 0) + 1);
   }
 }

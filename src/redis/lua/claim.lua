@@ -53,9 +53,9 @@ local function popTasks(queue, entry, want, out)
       end
     end
     local kind = entry.kinds[at]
-    local popped = call('ZPOPMIN', laneKey(queue, kind, entry.tenant), count)
-    claims.steps = claims.steps + 1
-    leaves[queue .. '\0' .. kind .. '\0' .. entry.tenant] = { queue, kind, entry.tenant }
+    local lane = laneOf(queue, kind, entry.tenant)
+    local popped = call('ZPOPMIN', lane.key, count)
+    claims.steps, lane.leaves = claims.steps + 1, true
     for i = 1, #popped, 2 do
       out[#out + 1] = { popped[i], tonumber(popped[i + 1]), entry = entry, kind = kind, start = entry.time + taken }
       taken = taken + 1
@@ -96,8 +96,8 @@ end
 
 -- One task to one worker: the record, the sets, the event, and the line the agent will read.
 local function handOut(want, head, run, score)
-  local known = queueOf(head.queue)
-  local fence = nextFence()
+  local known, fence = queueOf(head.queue), nextFence()
+  local fenceText = int(fence)
   run = run or newRun(head, 'active', score)
   run[STATE], run[FENCE], run[SCORE], run[STARTED], run[ENDED] = 'active', fence, score, turn.now, false
   run[SESSION], run[WORKER], run[AGENT] = want.session, want.worker, session(want.session).agent
@@ -108,18 +108,16 @@ local function handOut(want, head, run, score)
   if lease then arm(run, head.id, 'l', turn.lease + lease) end
   if timeout then arm(run, head.id, 't', turn.lease + timeout) end
   save(head.id, run)
-  remove(P .. 'waiting:' .. head.queue, head.id)
+  remove(known.waiting, head.id)
   waits(head, -1)
   active(head, run, 1)
-  local worker = string.byte(want.worker) ~= 0 and ',"worker":' .. name(want.worker) or ''
-  tell('task.claimed', head, ',' .. session(want.session).holder .. worker .. ',"attempt":' .. run[ATTEMPT] ..
-    ',"fence":' .. int(fence))
-  local line = '{"task":' .. head.json .. ',"queue":' .. known.json .. ',"attempt":' .. run[ATTEMPT] ..
-    ',"maxAttempts":' .. (head.attempts or known.attempts) .. ',"fence":' .. int(fence) ..
-    (lease and ',"leaseMs":' .. lease or '') .. (timeout and ',"timeoutMs":' .. timeout or '') ..
+  tell('task.claimed', head, want.told, digits[run[ATTEMPT]], ',"fence":' .. fenceText)
+  local more = (lease and ',"leaseMs":' .. digits[lease] or '') .. (timeout and ',"timeoutMs":' .. digits[timeout] or '') ..
     (head.deadline and ',"deadlineAt":"' .. iso(head.deadline) .. '"' or '') ..
-    (run[SAVED] and ',"saved":' .. run[SAVED] or '') .. ',' .. head.members .. '}'
-  claims.rows[#claims.rows + 1] = { want.index, head.id, int(fence), line }
+    (run[SAVED] and ',"saved":' .. run[SAVED] or '')
+  local line = '{"task":' .. head.json .. ',"queue":' .. known.json .. ',"attempt":' .. digits[run[ATTEMPT]] ..
+    ',"maxAttempts":' .. digits[head.attempts or known.attempts] .. ',"fence":' .. fenceText .. more .. ',' .. head.members .. '}'
+  claims.rows[#claims.rows + 1] = { want.index, head.id, fenceText, line }
 end
 
 -- A picked task that may not start any more: its deadline, or before its first start its startBy, is over.
@@ -141,7 +139,7 @@ local function give(want, picked)
     full = full or want.room and want.bytes > 0 and want.bytes + size > want.room or
       claims.bytes > 0 and claims.bytes + size > claims.bytesMax
     if full then stay(want.queue, row)
-    elseif not text then remove(P .. 'waiting:' .. want.queue, row[1])
+    elseif not text then remove(known.waiting, row[1])
     else
       local head = parseHead(row[1], text)
       claims.tasks = claims.tasks + 1
@@ -165,6 +163,9 @@ end
 local function serve(want)
   local known = queueOf(want.queue)
   if known.paused then return end
+  -- What every `task.claimed` of this want says of its holder.
+  local worker = string.byte(want.worker) ~= 0 and ',"worker":' .. name(want.worker) or ''
+  want.told = ',' .. session(want.session).holder .. worker .. ',"attempt":'
   local kinds = want.kinds or call('ZRANGE', P .. 'lanes:' .. want.queue, 0, 64)
   local left, full = want.count, false
   while left > 0 and not full and not spent() do

@@ -61,6 +61,6 @@ function done.write(item)
   if item.result ~= '' then run[RESULT] = item.result end
   local head = task.ofRun(item.id, run)
   run[PROGRESS] = false
-  finish(head, run, 'completed', 'completed', holderOf(run) .. ',"attempt":' .. run[ATTEMPT] .. ',"fence":' .. int(run[FENCE]))
+  finish(head, run, 'completed', 'completed', holderOf(run) .. ',"attempt":' .. digits[run[ATTEMPT]] .. ',"fence":' .. int(run[FENCE]))
   return 'completed'
 end

@@ -28,16 +28,16 @@ local function finish(head, run, state, reason, more)
     if window > 0 then add(P .. 'windowed:' .. head.queue, int(turn.now + window), head.id)
     else
       if head.key ~= '' then freeKey(head) end
-      add(P .. 'completed:' .. head.queue, int(turn.now), head.id)
+      add(queueOf(head.queue).completed, turn.nowText, head.id)
     end
-    rate(head.queue, 'c', 1)
+    rate(head.queue, 'c')
   else
     freeKey(head)
-    add(P .. state .. ':' .. head.queue, int(turn.now), head.id)
-    if state == 'dead' then rate(head.queue, 'f', 1) end
+    add(P .. state .. ':' .. head.queue, turn.nowText, head.id)
+    if state == 'dead' then rate(head.queue, 'f') end
   end
   save(head.id, run)
-  tell('task.' .. state, head, (more or '') .. (reason and ',"reason":"' .. reason .. '"' or ''))
+  tell('task.' .. state, head, more, reason and ',"reason":"' .. reason .. '"')
 end
 
 local function holderOf(run)
@@ -91,7 +91,7 @@ local function giveBack(head, run, reason, options)
   run[FENCE], run[STATE], run[PROGRESS] = fence, state, false
   run[SESSION], run[WORKER], run[AGENT], run[STARTED] = false, false, false, false
   if state == 'scheduled' then toScheduled(head, run, nextAt) else toReady(head, run[SCORE]) end
-  if BACKED[reason] then rate(head.queue, 'f', 1) end
+  if BACKED[reason] then rate(head.queue, 'f') end
   save(head.id, run)
   more = more .. ',"state":"' .. state .. '"' .. (nextAt and ',"nextAt":"' .. iso(nextAt) .. '"' or '')
   tell(REFUNDED[reason] and 'task.released' or 'task.retried', head, more .. ',"reason":"' .. reason .. '"' ..

@@ -12,9 +12,7 @@ function published.append(type, subject, data, id, source, time, key)
       if place then return '=' .. place end
     end
   end
-  turn.events = turn.events + 1
-  rows[turn.events] = concat({ type, subject, data, id, source, time }, '\t')
-  types[type] = true
+  emitRow(type, concat({ type, subject, data, id, source, time }, '\t'))
   local place = turn.epoch .. ':' .. int(turn.offset + turn.events)
   if key ~= '' then
     call('HSET', published.places, key, place)

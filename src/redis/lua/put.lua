@@ -12,6 +12,7 @@ function puts.read(at)
   at = at + 1
   for i = 1, number do
     groups[i] = { queue = ARGV[at], kind = ARGV[at + 1], tenant = ARGV[at + 2], priority = tonumber(ARGV[at + 3]) }
+    groups[i].lane = laneOf(ARGV[at], ARGV[at + 1], ARGV[at + 2])
     groups[i].head = concat({ ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] }, '\0') .. '\0'
     at = at + 4
   end
@@ -154,8 +155,8 @@ end
 local function write(item)
   local group = item.group
   local head = { id = item.id, at = turn.now, queue = group.queue, kind = group.kind, tenant = group.tenant,
-    priority = group.priority, key = item.key, startBy = item.startBy, deadline = item.deadline }
-  put('task:' .. item.id, int(turn.now) .. '\0' .. (item.deadline and int(item.deadline) or '') .. '\0' ..
+    priority = group.priority, key = item.key, startBy = item.startBy, deadline = item.deadline, lane = group.lane }
+  put('task:' .. item.id, turn.nowText .. '\0' .. (item.deadline and int(item.deadline) or '') .. '\0' ..
     (item.startBy and int(item.startBy) or '') .. '\0' .. group.head .. item.tail)
   if item.startBy then add(P .. 'timers', int(item.startBy), 's' .. item.id) end
   if item.deadline then add(P .. 'timers', int(item.deadline), 'd' .. item.id) end
@@ -166,19 +167,18 @@ local function write(item)
   end
   if item.key ~= '' then call('HSET', P .. 'keys:' .. group.queue, item.key, item.id) end
   unfinished(head, 1)
-  rate(group.queue, 'e', 1)
-  local known = queueOf(group.queue)
+  rate(group.queue, 'e')
+  local known = group.lane.queue
   known.moved = true
-  local more = ',"priority":' .. group.priority
   if item.due then
     local run = newRun(head, 'scheduled', false)
     toScheduled(head, run, item.due)
     save(item.id, run)
-    tell('task.enqueued', head, more .. ',"state":"scheduled","runAt":"' .. iso(item.due) .. '"')
+    tell('task.enqueued', head, ',"priority":' .. digits[group.priority], ',"state":"scheduled","runAt":"' .. iso(item.due) .. '"')
     return 'scheduled'
   end
   toReady(head, place(known, group.priority))
-  tell('task.enqueued', head, more .. ',"state":"ready"')
+  tell('task.enqueued', head, ',"priority":', digits[group.priority], ',"state":"ready"')
   return 'ready'
 end
 

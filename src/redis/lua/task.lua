@@ -1,73 +1,6 @@
--- A task as it is stored, and the sets it stands in. Two records, so that what was asked for (with the payload) is
--- written once however often the task moves:
---   task:<id>  text, \0 between: enqueuedAt, deadlineAt, startByAt, queue, kind, tenant, priority, maxAttempts,
---              timeoutMs, leaseMs, backoff, key, bytes of the payload, then the JSON members kind, metadata,
---              traceparent, payload as they go into a `tasks` line. Names hold no control characters.
---   run:<id>   cmsgpack list, below. Absent while the task is fresh and ready.
--- Sets and counters are collected while a script runs and written once at its end, one command a key: a script of 200
--- items then costs little more than one of 20.
--- @include session
-local STATE, FENCE, SESSION, WORKER, AGENT, ATTEMPT, REFUNDS, SCORE = 1, 2, 3, 4, 5, 6, 7, 8
-local STARTED, ENDED, DUE, DUENO, LEASE, TIMEOUT, TIMERS, ENDING = 9, 10, 11, 12, 13, 14, 15, 16
-local RESULT, FAULT, PROGRESS, SAVED, HISTORY = 17, 18, 19, 20, 21
-local QUEUE, TENANT, KIND, KEY, PRIORITY, ENQUEUED = 22, 23, 24, 25, 26, 27
-local FIELDS = 27
-
-local BANDS = { [0] = 'background', 'low', 'normal', 'high', 'critical' }
-local function band(priority)
-  return BANDS[priority >= 100 and 4 or priority >= 75 and 3 or priority >= 50 and 2 or priority >= 25 and 1 or 0]
-end
-
-local task = {}
-
--- A run repeats what every later step needs of the head, so that a completion never reads the payload again.
-local function newRun(head, state, score)
-  local run = {}
-  for i = 1, FIELDS do run[i] = false end
-  run[STATE], run[FENCE], run[ATTEMPT], run[REFUNDS], run[SCORE], run[TIMERS] = state, 0, 0, 0, score, ''
-  run[QUEUE], run[TENANT], run[KIND], run[KEY] = head.queue, head.tenant, head.kind, head.key
-  run[PRIORITY], run[ENQUEUED] = head.priority, head.at
-  if head.startBy then run[TIMERS] = run[TIMERS] .. 's' end
-  if head.deadline then run[TIMERS] = run[TIMERS] .. 'd' end
-  return run
-end
-
-local function parseHead(id, text)
-  local at, deadline, startBy, queue, kind, tenant, priority, attempts, timeout, lease, backoff, key, bytes, members =
-    string.match(text, '^(%Z*)%z(%Z*)%z(%Z*)%z(%Z*)%z(%Z*)%z(%Z*)%z(%Z*)%z(%Z*)%z(%Z*)%z(%Z*)%z(%Z*)%z(%Z*)%z(%Z*)%z(.*)$')
-  return { id = id, at = tonumber(at), deadline = tonumber(deadline), startBy = tonumber(startBy), queue = queue,
-    kind = kind, tenant = tenant, priority = tonumber(priority), attempts = tonumber(attempts),
-    timeout = tonumber(timeout), lease = tonumber(lease), backoff = backoff, key = key, bytes = tonumber(bytes),
-    members = members, text = text }
-end
-
-local function joinHead(head)
-  return concat({ int(head.at), head.deadline and int(head.deadline) or '', head.startBy and int(head.startBy) or '',
-    head.queue, head.kind, head.tenant, head.priority, head.attempts or '', head.timeout or '', head.lease or '',
-    head.backoff, head.key, head.bytes, head.members }, '\0')
-end
-
--- The head without its payload: names, instants and limits take less than 1,300 bytes, a payload up to 256 KiB.
-function task.header(id)
-  local text = call('GETRANGE', P .. 'task:' .. id, 0, 1500)
-  return text ~= '' and parseHead(id, text)
-end
-
--- What a run knows of its head: enough for events, counters and sets.
-function task.ofRun(id, run)
-  return { id = id, queue = run[QUEUE], tenant = run[TENANT], kind = run[KIND], key = run[KEY], priority = run[PRIORITY],
-    at = run[ENQUEUED] }
-end
-
--- Runs of `ids`, as a map; false where there is none. One command, whatever the number.
-function task.runs(ids)
-  local names, runs = {}, {}
-  for i, id in ipairs(ids) do names[i] = P .. 'run:' .. id end
-  local found = #ids > 0 and call('MGET', unpack(names)) or {}
-  for i, id in ipairs(ids) do runs[id] = runs[id] or (found[i] and cmsgpack.unpack(found[i])) end
-  return runs
-end
-
+-- The sets and counters a task stands in (redis/lua/record.lua is the task itself). They are collected while a script
+-- runs and written once at its end, one command a key: a script of 200 items then costs little more than one of 20.
+-- @include record
 -- Queues: what scripts need of `queue:<q>`, read once a script.
 local queues = {}
 local function queueOf(name)
@@ -75,7 +8,8 @@ local function queueOf(name)
   if known then return known end
   local row = call('HMGET', P .. 'queue:' .. name, 'seq', 'vtime', 'paused', 'pausedUntil', 'maxDepth', 'maxAttempts',
     'timeoutMs', 'leaseMs', 'backoff', 'keyWindowMs', 'draining')
-  known = { name = name, json = json(name), seq = tonumber(row[1] or 0), vtime = tonumber(row[2] or 0),
+  known = { name = name, json = json(name), waiting = P .. 'waiting:' .. name, active = P .. 'active:' .. name,
+    completed = P .. 'completed:' .. name, rates = {}, seq = tonumber(row[1] or 0), vtime = tonumber(row[2] or 0),
     maxDepth = tonumber(row[5]), attempts = tonumber(row[6] or 3), timeout = tonumber(row[7]), lease = tonumber(row[8]),
     backoff = row[9] or 'exponential,1000,60000,full', keyWindow = tonumber(row[10] or 3600000) }
   local untilMs = tonumber(row[4])
@@ -112,53 +46,72 @@ local function name(text)
   return known
 end
 
--- `"queue":…,"task":…,"tenant":…[,"kind":…]`: the attributes every task event carries.
-local function attributes(head)
-  if head.attributes then return head.attributes end
-  head.json = head.json or json(head.id)
-  head.attributes = '"queue":' .. name(head.queue) .. ',"task":' .. head.json .. ',"tenant":' .. name(head.tenant) ..
-    (head.kind ~= '' and ',"kind":' .. name(head.kind) or '')
-  return head.attributes
-end
-
-local function tell(type, head, more)
-  local attrs = attributes(head)
-  emit(type, head.json, '{' .. attrs .. (more or '') .. '}')
-end
 
 -- JSON of a client as it may stand in an event. Rows of the log are parted by tabs: the only control characters that
 -- JSON has are blanks between its words.
 local function oneRow(text) return (string.gsub(text, '%c', ' ')) end
+
+-- Numbers that come back many times in a script, as text.
+local digits = setmetatable({}, { __index = function(known, number)
+  known[number] = int(number)
+  return known[number]
+end })
 
 local function lanesKey(queue, kind) return P .. 'tenants:' .. #queue .. ':' .. queue .. ':' .. kind end
 local function laneKey(queue, kind, tenant)
   return P .. 'lane:' .. #queue .. ':' .. #kind .. ':' .. queue .. ':' .. kind .. ':' .. tenant
 end
 
--- Rates: finished and enqueued tasks by slot of 5 s.
-local function rate(queue, what, delta)
-  bump(counts, P .. 'counts:' .. queue, 'r' .. what .. ':' .. floor(turn.now / 5000), delta)
+-- What the tasks of one queue, kind and tenant share: key and JSON, put together once a script, and how many of them the
+-- script moved (waits, active, unfinished, by band). `joins` and `leaves`: tasks came to the lane, or went.
+local lanes = {}
+local function laneOf(queue, kind, tenant)
+  local id = queue .. '\0' .. kind .. '\0' .. tenant
+  local lane = lanes[id]
+  if lane then return lane end
+  local known = queueOf(queue)
+  lane = { queue = known, kind = kind, tenant = tenant, key = laneKey(queue, kind, tenant), bands = {}, waits = 0,
+    active = 0, unfinished = 0, before = '\t{"queue":' .. known.json .. ',"task":',
+    after = ',"tenant":' .. name(tenant) .. (kind ~= '' and ',"kind":' .. name(kind) or '') }
+  lanes[id] = lane
+  return lane
+end
+local function laneFor(head)
+  head.lane = head.lane or laneOf(head.queue, head.kind, head.tenant)
+  return head.lane
+end
+
+-- An event of a task: `"queue":…,"task":…,"tenant":…[,"kind":…]` and what follows in up to three pieces.
+local function tell(type, head, a, b, c)
+  local lane = laneFor(head)
+  head.json = head.json or json(head.id)
+  emitRow(type, type .. '\t' .. head.json .. lane.before .. head.json .. lane.after .. (a or '') .. (b or '') .. (c or '') .. '}')
+end
+
+-- Rates: finished (c), failed (f) and enqueued (e) tasks by slot of 5 s.
+local function rate(queue, what)
+  local rates = queueOf(queue).rates
+  rates[what] = (rates[what] or 0) + 1
 end
 
 -- A task becomes ready or stops being it: its lane, its place in the queue, its tenant's turn, the counters.
-local joins = {}
 local function waits(head, delta)
-  local counters = P .. 'counts:' .. head.queue
-  bump(counts, counters, 'w:' .. head.kind, delta)
-  bump(counts, counters, 'b:' .. band(head.priority), delta)
-  bump(shares, P .. 'share:' .. head.queue, head.tenant, delta)
+  local lane, name = laneFor(head), band(head.priority)
+  lane.waits = lane.waits + delta
+  lane.bands[name] = (lane.bands[name] or 0) + delta
 end
 local function toReady(head, score)
-  add(laneKey(head.queue, head.kind, head.tenant), int(score), head.id)
-  add(P .. 'waiting:' .. head.queue, int(score % 70368744177664), head.id)
-  joins[head.queue .. '\0' .. head.kind .. '\0' .. head.tenant] = { head.queue, head.kind, head.tenant }
+  local lane = laneFor(head)
+  add(lane.key, int(score), head.id)
+  add(lane.queue.waiting, int(score % 70368744177664), head.id)
+  lane.joins = true
   waits(head, 1)
 end
-local leaves = {}
 local function fromReady(head)
-  remove(laneKey(head.queue, head.kind, head.tenant), head.id)
-  remove(P .. 'waiting:' .. head.queue, head.id)
-  leaves[head.queue .. '\0' .. head.kind .. '\0' .. head.tenant] = { head.queue, head.kind, head.tenant }
+  local lane = laneFor(head)
+  remove(lane.key, head.id)
+  remove(lane.queue.waiting, head.id)
+  lane.leaves = true
   waits(head, -1)
 end
 
@@ -181,16 +134,23 @@ local function fromScheduled(head, run)
   run[DUE], run[DUENO] = false, false
 end
 
-local function unfinished(head, delta) bump(shares, P .. 'lanes:' .. head.queue, head.kind, delta) end
+local function unfinished(head, delta)
+  local lane = laneFor(head)
+  lane.unfinished = lane.unfinished + delta
+end
+local heldKeys = setmetatable({}, { __index = function(known, session)
+  known[session] = P .. 'held:' .. session
+  return known[session]
+end })
 local function active(head, run, delta)
-  bump(counts, P .. 'counts:' .. head.queue, 'a:' .. head.kind, delta)
-  bump(shares, P .. 'busy:' .. head.queue, head.tenant, delta)
+  local lane = laneFor(head)
+  lane.active = lane.active + delta
   if delta > 0 then
-    add(P .. 'active:' .. head.queue, int(run[STARTED]), head.id)
-    add(P .. 'held:' .. run[SESSION], int(run[STARTED]), 't' .. head.id)
+    add(lane.queue.active, digits[run[STARTED]], head.id)
+    add(heldKeys[run[SESSION]], digits[run[STARTED]], 't' .. head.id)
   else
-    remove(P .. 'active:' .. head.queue, head.id)
-    remove(P .. 'held:' .. run[SESSION], 't' .. head.id)
+    remove(lane.queue.active, head.id)
+    remove(heldKeys[run[SESSION]], 't' .. head.id)
   end
 end
 
@@ -213,7 +173,28 @@ end
 
 local function save(id, run) put('run:' .. id, cmsgpack.pack(run)) end
 
+-- Lanes into counters: `counts:` by kind and band, `lanes:` by kind, `share:` and `busy:` by tenant.
+local function sumLanes()
+  for _, lane in pairs(lanes) do
+    local queue, kind, tenant = lane.queue.name, lane.kind, lane.tenant
+    bump(counts, P .. 'counts:' .. queue, 'w:' .. kind, lane.waits)
+    bump(counts, P .. 'counts:' .. queue, 'a:' .. kind, lane.active)
+    for name, delta in pairs(lane.bands) do bump(counts, P .. 'counts:' .. queue, 'b:' .. name, delta) end
+    bump(shares, P .. 'lanes:' .. queue, kind, lane.unfinished)
+    bump(shares, P .. 'share:' .. queue, tenant, lane.waits)
+    bump(shares, P .. 'busy:' .. queue, tenant, lane.active)
+    lane.waits, lane.active, lane.unfinished, lane.bands = 0, 0, 0, {}
+  end
+  for queue, known in pairs(queues) do
+    for what, delta in pairs(known.rates) do
+      bump(counts, P .. 'counts:' .. queue, 'r' .. what .. ':' .. floor(turn.now / 5000), delta)
+    end
+    known.rates = {}
+  end
+end
+
 local function flushShares()
+  sumLanes()
   for key, row in pairs(shares) do
     for member, delta in pairs(row) do
       if delta ~= 0 and tonumber(call('ZINCRBY', key, delta, member)) <= 0 then call('ZREM', key, member) end
@@ -229,20 +210,20 @@ end
 
 -- Tenants: a newcomer starts at the queue's present time, an idle one has earned nothing.
 local function flushTenants()
-  for _, row in pairs(joins) do
-    local queue, kind, tenant = row[1], row[2], row[3]
-    local present = queueOf(queue).vtime
-    local own = tonumber(call('ZSCORE', P .. 'vtime:' .. queue, tenant) or -1)
-    if own < present then
-      own = present
-      call('ZADD', P .. 'vtime:' .. queue, own, tenant)
+  for _, lane in pairs(lanes) do
+    local queue, kind, tenant = lane.queue.name, lane.kind, lane.tenant
+    if lane.joins then
+      local present = lane.queue.vtime
+      local own = tonumber(call('ZSCORE', P .. 'vtime:' .. queue, tenant) or -1)
+      if own < present then
+        own = present
+        call('ZADD', P .. 'vtime:' .. queue, own, tenant)
+      end
+      call('ZADD', lanesKey(queue, kind), own, tenant)
     end
-    call('ZADD', lanesKey(queue, kind), own, tenant)
+    if lane.leaves and call('EXISTS', lane.key) == 0 then call('ZREM', lanesKey(queue, kind), tenant) end
+    lane.joins, lane.leaves = nil, nil
   end
-  for _, row in pairs(leaves) do
-    if call('EXISTS', laneKey(row[1], row[2], row[3])) == 0 then call('ZREM', lanesKey(row[1], row[2]), row[3]) end
-  end
-  joins, leaves = {}, {}
 end
 
 -- Everything collected, written. Must run before a claim looks at the lanes, and before turn.close.

@@ -13,8 +13,9 @@
 -- it, the difference goes into skew: leases stand still instead of all running out at once.
 local P = string.sub(KEYS[1], 1, -5)
 local call, fmt, floor, concat = redis.call, string.format, math.floor, table.concat
--- tostring and .. print 1795950000000001 as 1.79595e+15.
-local function int(number) return fmt('%.0f', number) end
+-- tostring and .. print 1795950000000001 as 1.79595e+15. %d is exact and several times as fast, where a long has 64 bits.
+local whole = fmt('%d', 9007199254740992) == '9007199254740992' and '%d' or '%.0f'
+local function int(number) return fmt(whole, number) end
 local json = cjson.encode
 
 local function refuse(code, details) return redis.error_reply(code .. ' ' .. (details or 'refused')) end
@@ -37,12 +38,13 @@ end
 local turn = { events = 0 }
 local rows, types = {}, {}
 
--- One event. `subject` and `data` are JSON text.
-local function emit(type, subject, data)
+-- One event, as the row that the log keeps: type, subject and data, the latter two as JSON text, parted by tabs.
+local function emitRow(type, row)
   turn.events = turn.events + 1
-  rows[turn.events] = type .. '\t' .. subject .. '\t' .. data
+  rows[turn.events] = row
   types[type] = true
 end
+local function emit(type, subject, data) emitRow(type, type .. '\t' .. subject .. '\t' .. data) end
 
 local function base36(number)
   local digits, text = '0123456789abcdefghijklmnopqrstuvwxyz', ''
@@ -66,6 +68,7 @@ do
   local clock = call('TIME')
   turn.nowUs = clock[1] * 1000000 + clock[2]
   turn.now = floor(turn.nowUs / 1000)
+  turn.nowText = int(turn.now)
   local stored = call('HMGET', KEYS[1], 'offset', 'epoch', 'replid', 'fence', 'skew', 'seen', 'tail', 'bytes', 'second')
   local replid = string.match(call('INFO', 'replication'), 'master_replid:(%x+)') or ''
   turn.offset, turn.epoch, turn.replid = tonumber(stored[1] or 0), stored[2], stored[3]

@@ -1,0 +1,117 @@
+import { expect, test } from 'vitest';
+import { until } from '../support/until.js';
+import type { Any } from '../support/wire.js';
+import {
+  claim,
+  claimOne,
+  complete,
+  drain,
+  fail,
+  freshQueue,
+  get,
+  put,
+  putMany,
+  release,
+  stats,
+  useWorld,
+  watch,
+} from './support.js';
+
+const { daemon, current } = useWorld({ 'redis.commandTimeoutMs': 300, 'session.graceMs': 5000 });
+
+/** Redis takes commands and carries them out, but too late for whoever waits for the answer. */
+async function late(act: () => Promise<unknown>): Promise<void> {
+  const client = current().redis.client();
+  await client.call('CLIENT', 'PAUSE', '1200', 'ALL');
+  await act();
+  await until(() => client.ping());
+  client.disconnect();
+}
+
+test('Q3: a claim whose reply was lost is given back, refunded; what the session held before is untouched', async () => {
+  const wire = await daemon().session();
+  const watcher = await watch(daemon(), ['task.>']);
+  const queue = freshQueue();
+  const names = await putMany(wire, queue, 4);
+  const before = await claimOne(wire, queue);
+  await late(async () => {
+    const began = performance.now();
+    expect(['TIMEOUT', 'UNAVAILABLE']).toContain((await wire.refused('queue.claim', { queue, count: 2 })).code);
+    expect(performance.now() - began).toBeLessThan(1500);
+  });
+  const claimed = (): number => watcher.events().filter(({ event }) => event.type === 'task.claimed').length;
+  const released = (): Any[] => watcher.events().filter(({ event }) => event.type === 'task.released');
+  await watcher.until(() => claimed() === 3 && released().length === 2);
+  for (const { event } of released()) expect(event.data).toMatchObject({ reason: 'undelivered', state: 'ready' });
+  expect(await get(wire, names[1]!)).toMatchObject({ state: 'ready', attempt: 0, refunds: 1 });
+  expect(await complete(wire, before)).toEqual([{ state: 'completed' }]);
+  expect((await drain(wire, queue)).map(({ task }) => task)).toEqual(names.slice(1));
+});
+
+test('Q3: a worker never has two tasks for one credit after a lost reply, and goes on by itself', async () => {
+  const wire = await daemon().session();
+  const queue = freshQueue();
+  await wire.call('queue.work', { queue, credit: 0, worker: 'w' });
+  const names = await putMany(wire, queue, 5);
+  await late(() => wire.call('queue.credit', { worker: 'w', credit: 1 }));
+  await wire.tasksUntil(1);
+  expect((await stats(wire, queue)).states).toMatchObject({ active: 1, ready: 4 });
+  for (let i = 1; i <= 5; i++) {
+    const tasks = await wire.tasksUntil(i);
+    expect(tasks.length).toBe(i);
+    await complete(wire, tasks[i - 1]);
+  }
+  expect(wire.tasks().map(({ task }) => task)).toEqual(names);
+});
+
+test('Q3: enqueue, complete and fail whose reply was lost are repeated under their names and done once', async () => {
+  const wire = await daemon().session();
+  const watcher = await watch(daemon(), ['task.>']);
+  const queue = freshQueue();
+  await put(wire, queue, { payload: 1, task: `${queue}/c` }, { payload: 1, task: `${queue}/f`, maxAttempts: 1 });
+  const [c, f] = await claim(wire, queue, { count: 2 });
+  await late(async () => {
+    const calls = [
+      put(wire, queue, { payload: 1, task: `${queue}/e`, key: 'k' }),
+      complete(wire, { ...c, result: 'once' }),
+      fail(wire, f),
+    ];
+    for (const call of calls)
+      await expect(call).rejects.toMatchObject({ code: expect.stringMatching(/TIMEOUT|UNAVAILABLE/) });
+  });
+  expect(await put(wire, queue, { payload: 1, task: `${queue}/e`, key: 'k' })).toMatchObject([{ state: 'ready' }]);
+  expect(await complete(wire, { ...c, result: 'twice' })).toEqual([{ state: 'completed' }]);
+  expect(await fail(wire, f)).toEqual({ state: 'dead' });
+  expect((await get(wire, c.task)).result).toBe('once');
+  await watcher.event('task.dead', f.task);
+  for (const type of ['task.completed', 'task.dead']) {
+    expect(watcher.events().filter(({ event }) => event.type === type).length).toBe(1);
+  }
+  expect(watcher.events().filter(({ event }) => event.type === 'task.enqueued').length).toBe(3);
+  await drain(wire, queue);
+});
+
+test('Redis full: enqueue is UNAVAILABLE and stores nothing; complete, fail, release and progress pass', async () => {
+  const wire = await daemon().session();
+  const queue = freshQueue();
+  await putMany(wire, queue, 4, { backoff: { baseMs: 1, capMs: 1 } });
+  const [a, b, c, d] = await claim(wire, queue, { count: 4 });
+  const client = current().redis.client();
+  await client.config('SET', 'maxmemory', '1mb');
+  try {
+    expect((await wire.refused('queue.enqueue', { queue, tasks: [{ payload: 1 }] })).code).toBe('UNAVAILABLE');
+    expect((await stats(wire, queue)).states).toMatchObject({ ready: 0, active: 4 });
+    expect(await complete(wire, a)).toEqual([{ state: 'completed' }]);
+    expect((await fail(wire, b)).state).toMatch(/ready|scheduled/);
+    expect(await release(wire, c)).toEqual({ state: 'ready' });
+    expect(await wire.call('queue.progress', { task: d.task, fence: d.fence, progress: 1 })).toEqual({});
+  } finally {
+    await client.config('SET', 'maxmemory', '0');
+  }
+  expect(await put(wire, queue, { payload: 1 })).toMatchObject([{ state: 'ready' }]);
+  await complete(wire, d);
+  await until(async () => {
+    await drain(wire, queue);
+    return (await stats(wire, queue)).states.completed === 5;
+  });
+});
