@@ -33,6 +33,7 @@ export class App implements Service {
   readonly router: Router;
   #namespaces: Namespaces | undefined;
   #ingress: Ingress | undefined;
+  readonly #told = new Map<string, number>();
   readonly #log: Log;
   /** Ends of sockets that Redis is being told of. */
   readonly #telling = new Set<Promise<void>>();
@@ -116,7 +117,13 @@ export class App implements Service {
     });
   }
 
+  /** One line a reason and ten seconds: what fails is tried again many times a second. */
   #fault(what: string, error: unknown): void {
+    const reason = `${what}: ${error instanceof Error ? error.message : String(error)}`;
+    const now = performance.now();
+    if (now - (this.#told.get(reason) ?? Number.NEGATIVE_INFINITY) < 10_000) return;
+    if (this.#told.size > 1000) this.#told.clear();
+    this.#told.set(reason, now);
     this.#log.warn({ err: error, what }, 'a background task failed; it is tried again');
   }
 

@@ -94,7 +94,7 @@ export class Subscription implements AsyncIterable<Delivery> {
     this.ended = { error };
     if (error === undefined || this.listener) this.clear();
     if (this.next) {
-      if (error) this.next.reject(error);
+      if (error && !isOurClose(error)) this.next.reject(error);
       else this.next.resolve({ value: undefined, done: true });
       this.next = undefined;
     }
@@ -121,10 +121,7 @@ export class Subscription implements AsyncIterable<Delivery> {
     if (this.ended) {
       const { error } = this.ended;
       this.ended = { error: undefined };
-      // A close of ours ends a loop, it does not throw into it.
-      return error && !(error instanceof Closed && error.code === 1000)
-        ? Promise.reject(error)
-        : Promise.resolve({ value: undefined, done: true });
+      return error && !isOurClose(error) ? Promise.reject(error) : Promise.resolve({ value: undefined, done: true });
     }
     if (this.next) return Promise.reject(new TypeError('the iterator was asked again before it answered'));
     return new Promise((resolve, reject) => {
@@ -171,5 +168,8 @@ export class Subscription implements AsyncIterable<Delivery> {
     this.read = 0;
   }
 }
+
+/** A close of ours ends a loop, it does not throw into it. */
+const isOurClose = (error: Error): boolean => error instanceof Closed && error.code === 1000;
 
 const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));

@@ -1,9 +1,9 @@
 import type { JsonText } from '../protocol/primitives.js';
 
-/** A head as stored under `task:<id>` (redis/lua/task.lua tells the fields); `members` is JSON without its braces. */
+/** A head as stored under `task:<id>` (redis/lua/record.lua tells the fields); `members` is JSON without its braces. */
 const headFields = 13;
 
-/** Flat run as redis/lua/reading.lua gives it; '' for nothing. Indexes as in redis/lua/task.lua, less one. */
+/** Flat run as redis/lua/reading.lua gives it; '' for nothing. Indexes as in redis/lua/record.lua, less one. */
 const run = {
   state: 0,
   fence: 1,

@@ -11,7 +11,7 @@ if oldest then
   local at = string.match(call('GETRANGE', P .. 'task:' .. oldest, 0, 20), '^(%d+)')
   local packed = call('GET', P .. 'run:' .. oldest)
   local run = packed and cmsgpack.unpack(packed)
-  -- Ready since it was enqueued, due, or given back (task.lua: 11 due, 21 history and its sixth column, the end).
+  -- Ready since it was enqueued, due, or given back (record.lua: 11 due, 21 history and its sixth column, the end).
   local back = run and run[21] and run[21][#run[21]][6]
   age = math.max(0, now - math.max(tonumber(at or now), run and run[11] or 0, back or 0))
 end

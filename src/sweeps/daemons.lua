@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Who serves this namespace. A daemon signs every sweep; one that has not for 10 s of the lease clock has left, and
 -- whichever daemon sweeps next says so. Args: leaving ('1' for the last sign of a daemon that stops).
 -- @include turn

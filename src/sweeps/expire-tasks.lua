@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- The clocks of single tasks: startBy and deadline by Redis' time; own lease, timeout of an attempt and the grace of a
 -- cancel by the lease clock. At most 100 of each a call. Args: cancelGraceMs, jitter. Answers milliseconds to the next
 -- one, or ''.

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- silent: it ends the memory of repeats, which is announced as a setting.
 -- Forgets published events whose window is over, at most pageMax of them; answers how many.
 -- @include turn

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Scheduled tasks that have come due become ready, and pauses that have run out end. `seq`, the place in the queue, is
 -- given when a delayed task first falls due; one that waited for its back-off keeps the place it had. Equal instants keep
 -- their order. At most 200 tasks a call. Answers what is due next (milliseconds from now, or '') and whether more is due.

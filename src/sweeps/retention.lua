@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Finished tasks of one queue are kept by age and by count. Args: queue, completedAgeMs, completedCount, deadAgeMs,
 -- deadCount (the defaults; the queue's own `keep` goes first). At most 200 removals a call; answers whether more is left.
 -- @include finish

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- silent: what is forgotten here is empty, and nobody could tell that it was there.
 -- A queue with nothing in it, not paused and not configured, is forgotten: names are free, so keys must not pile up.
 -- Also drops rates older than a minute and virtual times of tenants with nothing ready. Args: queue.

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- silent: an event of the trimming would be one more to trim; readers hear of it by their gap.
 -- Trims the log to its bounds: count, age, bytes, whichever asks for most. Bounded: at most stepMax events a run; the
 -- reply says how many went and whether there is more to do.

@@ -17,15 +17,26 @@ import {
   watch,
 } from './support.js';
 
-const { daemon, current } = useWorld({ 'redis.commandTimeoutMs': 300, 'session.graceMs': 5000 });
+const { daemon, current } = useWorld({ 'redis.commandTimeoutMs': 300, 'session.graceMs': 5000 }, [
+  '--enable-debug-command',
+  'yes',
+]);
 
-/** Redis takes commands and carries them out, but too late for whoever waits for the answer. */
+/**
+ * Redis is stuck for a while and then carries out what it was sent, too late for whoever waits for the answer: a command
+ * that is in its socket is carried out although its sender has hung up.
+ */
 async function late(act: () => Promise<unknown>): Promise<void> {
   const client = current().redis.client();
-  await client.call('CLIENT', 'PAUSE', '1200', 'ALL');
+  await client.ping();
+  const stuck = client.call('DEBUG', 'SLEEP', '1.5');
+  await new Promise((resolve) => setTimeout(resolve, 100));
   await act();
-  await until(() => client.ping());
+  await stuck;
   client.disconnect();
+  // The daemon may have hung up; it is back when it answers a read.
+  const reader = await daemon().wire();
+  await until(() => reader.call('queue.stats', { queue: 'any' }).catch(() => false));
 }
 
 test('Q3: a claim whose reply was lost is given back, refunded; what the session held before is untouched', async () => {

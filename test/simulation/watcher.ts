@@ -1,6 +1,8 @@
 import type { LoggedEvent, Received } from './oracle.js';
 import { direct, type Transport } from './peer.js';
 
+const silenceMs = 3000;
+
 /** A watcher of the feed that comes back after every cut with the last position it has handled, and keeps its record. */
 export class Watcher {
   readonly name: string;
@@ -13,6 +15,7 @@ export class Watcher {
   #url: () => string;
   #stopped = false;
   #again: NodeJS.Timeout | undefined;
+  #silence: NodeJS.Timeout | undefined;
 
   constructor(name: string, types: readonly string[], url: () => string) {
     this.name = name;
@@ -35,15 +38,25 @@ export class Watcher {
     const transport = direct(this.#url(), {
       open: () => undefined,
       line: (text) => {
-        if (transport === this.#transport) this.#hear(JSON.parse(text));
+        if (transport !== this.#transport) return;
+        this.#listen(transport);
+        this.#hear(JSON.parse(text));
       },
       closed: () => {
         if (transport !== this.#transport) return;
         this.#transport = undefined;
+        clearTimeout(this.#silence);
         if (!this.#stopped) this.#again = setTimeout(() => this.start(), 60);
       },
     });
     this.#transport = transport;
+    this.#listen(transport);
+  }
+
+  /** Heartbeats come when nothing else does: a link that is silent for so long is dead. */
+  #listen(transport: Transport): void {
+    clearTimeout(this.#silence);
+    this.#silence = setTimeout(() => transport.cut(), silenceMs);
   }
 
   get subscribed(): boolean {
@@ -58,6 +71,7 @@ export class Watcher {
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#again);
+    clearTimeout(this.#silence);
     this.#transport?.cut();
   }
 

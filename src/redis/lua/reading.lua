@@ -1,4 +1,4 @@
--- For scripts that only read: the same records as redis/lua/task.lua, without a turn. A read must not begin an epoch,
+-- For scripts that only read: the same records as redis/lua/record.lua, without a turn. A read must not begin an epoch,
 -- write a clock or count as a change.
 local P = string.sub(KEYS[1], 1, -5)
 local call = redis.call
@@ -28,7 +28,7 @@ local function rowsOf(history)
   return cjson.encode(rows)
 end
 
--- A run as a flat list of texts ('' for nothing), in the order of task.lua; history as JSON rows.
+-- A run as a flat list of texts ('' for nothing), in the order of record.lua; history as JSON rows.
 local function flat(packed)
   if not packed then return '' end
   local run, out = cmsgpack.unpack(packed), {}
