@@ -26,8 +26,8 @@ exec "$@"
 
 export interface GuardedOptions {
   cwd: string;
-  /** File descriptor that takes the program's output. */
-  output: number;
+  /** What takes the program's output: a file descriptor, or `pipe` for the caller to read. */
+  output: number | 'pipe';
   env?: NodeJS.ProcessEnv;
   /** Absolute paths removed after this process was killed. */
   removes?: readonly string[];

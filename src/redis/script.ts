@@ -25,7 +25,7 @@ export function lua(from: string, file: string, args: readonly string[] = []): S
   const [, flags = '', body = ''] = /^(#!lua[^\n]*\n)?([\s\S]*)$/.exec(text) ?? [];
   const all = [...commonArgs, ...args];
   const prelude = `local ${all.join(', ')} = unpack(ARGV, 1, ${all.length})\nlocal batchAt = ${all.length + 1}\n`;
-  const source = flags + prelude + include(body, new Set());
+  const source = foldPlaces(flags + prelude + include(body, new Set()));
   const name = new URL(file, from).pathname
     .split('/')
     .slice(-2)
@@ -48,4 +48,21 @@ function include(body: string, seen: Set<string>): string {
     seen.add(name);
     return include(readFileSync(new URL(`./lua/${name}.lua`, import.meta.url), 'utf8'), seen);
   });
+}
+
+/**
+ * `local STATE, FENCE = 1, 2` names places of a list, and Lua 5.1 has no constants: such a local is an upvalue of every
+ * function that reads it, made anew on each run of the script. So `run[STATE]` becomes `run[1]` here.
+ */
+function foldPlaces(source: string): string {
+  const places = new Map<string, string>();
+  const rest = source.replace(
+    /^local ([A-Z]+(?:, [A-Z]+)*) = (\d+(?:, \d+)*)$/gm,
+    (_, names: string, values: string) => {
+      const numbers = values.split(', ');
+      names.split(', ').forEach((name, i) => void places.set(name, numbers[i] ?? ''));
+      return '';
+    },
+  );
+  return rest.replace(/\[([A-Z]+)\]/g, (place, name: string) => (places.has(name) ? `[${places.get(name)}]` : place));
 }

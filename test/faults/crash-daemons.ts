@@ -119,7 +119,7 @@ async function watch(pair: Pair): Promise<(Wire & { from: string })[]> {
 export const crashingDaemons = scenario<Lengths>({
   id: 'two daemons',
   title: 'two daemons on one Redis, one killed at random again and again under load',
-  short: { kills: 8, perSecond: 150, everyMs: 900 },
+  short: { kills: 6, perSecond: 120, everyMs: 700 },
   full: { kills: 200, perSecond: 500, everyMs: 1500 },
   run: ({ kills, perSecond, everyMs }) =>
     onStage(async (stage) => {

@@ -123,19 +123,15 @@ class Walk {
 
   /** The log as it was while `epoch` lasted, from behind `after` to `upTo`. */
   #between(epoch: string, after: number, upTo: number): LoggedEvent[] {
-    const found: LoggedEvent[] = [];
+    const parts: LoggedEvent[][] = [];
     let ceiling = upTo;
     for (let i = this.#log.findIndex((one) => one.epoch === epoch); i >= 0 && ceiling > after; i--) {
       const { first, events } = this.#log[i]!;
-      for (let k = events.length - 1; k >= 0; k--) {
-        const event = events[k]!;
-        if (event.offset <= after) break;
-        if (event.offset <= ceiling) found.push(event);
-      }
+      parts.unshift(events.slice(indexBehind(events, after), indexBehind(events, ceiling)));
       ceiling = Math.min(ceiling, first - 1);
       if (first === 1) break;
     }
-    return found.reverse();
+    return parts.length === 1 ? parts[0]! : parts.flat();
   }
 
   #wanted(events: readonly LoggedEvent[]): LoggedEvent[] {
@@ -253,4 +249,16 @@ class Walk {
 function describe(events: readonly LoggedEvent[]): string {
   const shown = events.slice(0, 3).map(({ offset, type }) => `${offset} ${type}`);
   return `${events.length} (${shown.join(', ')}${events.length > 3 ? ', …' : ''})`;
+}
+
+/** Index of the first event behind an offset, by halving: records are long, and each of their events asks. */
+function indexBehind(events: readonly LoggedEvent[], offset: number): number {
+  let low = 0;
+  let high = events.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (events[middle]!.offset <= offset) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

@@ -1,9 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { spawnGuarded } from '../../src/redis/guardian.js';
 import { startRedis, type TestRedis } from './redis.js';
 import { Wire } from './wire.js';
 
@@ -66,12 +67,9 @@ export async function startDaemon(redisPath: string, settings: Settings = {}): P
     '--redis-url',
     redisPath.includes('://') ? redisPath : `unix://${redisPath}`,
   ];
-  const child = spawn(process.execPath, [join(root, 'bin/signalbox.js'), ...args], {
-    env,
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
-  const end = (): void => void child.kill('SIGKILL');
-  process.once('exit', end);
+  // A test that times out, or is killed, must not leave its daemon running.
+  const entry = [join(root, 'bin/signalbox.js'), ...args];
+  const child = spawnGuarded(process.execPath, entry, { cwd: root, env, output: 'pipe', removes: [stateDir] });
   let text = '';
   const url = await new Promise<string>((resolve, reject) => {
     const read = (data: Buffer): void => {
@@ -79,8 +77,8 @@ export async function startDaemon(redisPath: string, settings: Settings = {}): P
       const found = /ws:\/\/[^\s"]+\/v1\/ws/.exec(text);
       if (found) resolve(found[0]);
     };
-    child.stdout.on('data', read);
-    child.stderr.on('data', read);
+    child.stdout?.on('data', read);
+    child.stderr?.on('data', read);
     child.once('exit', (code) => reject(new Error(`the daemon ended with ${code}:\n${text}`)));
   });
   const exit = once(child, 'exit');
@@ -89,7 +87,6 @@ export async function startDaemon(redisPath: string, settings: Settings = {}): P
       child.kill(signal);
       await exit;
     }
-    process.off('exit', end);
     rmSync(stateDir, { recursive: true, force: true });
     return child.exitCode;
   };
