@@ -33,6 +33,7 @@ export class App implements Service {
   readonly router: Router;
   #namespaces: Namespaces | undefined;
   #ingress: Ingress | undefined;
+  #starting: Promise<void> | undefined;
   readonly #told = new Map<string, number>();
   readonly #log: Log;
   /** Ends of sockets that Redis is being told of. */
@@ -55,10 +56,21 @@ export class App implements Service {
     return present(this.#namespaces, 'the namespaces of a started daemon');
   }
 
-  async start(): Promise<void> {
-    if (this.#state !== 'new') return;
-    this.#state = 'running';
+  start(): Promise<void> {
+    if (this.#state === 'new') {
+      this.#state = 'running';
+      this.#starting = this.#start();
+    }
+    return this.#starting ?? Promise.resolve();
+  }
+
+  #stopping(): boolean {
+    return this.#state !== 'running';
+  }
+
+  async #start(): Promise<void> {
     await this.store.start();
+    if (this.#stopping()) return;
     this.#namespaces = new Namespaces(this.store.client, this.config, {
       daemon: this.daemon,
       config: this.config,
@@ -68,8 +80,10 @@ export class App implements Service {
       onError: (what, error) => this.#fault(what, error),
     });
     await this.#namespaces.start();
+    if (this.#stopping()) return;
     this.#ingress = this.#listenToServices(this.#namespaces);
     await this.#ingress.start();
+    if (this.#stopping()) return;
     await this.router.start();
     await this.gateway.start();
   }
@@ -80,8 +94,10 @@ export class App implements Service {
    */
   async stop(): Promise<void> {
     if (this.#state === 'stopped' || this.#state === 'draining') return;
-    const started = this.#namespaces;
     this.#state = 'draining';
+    // A start that is under way ends at its next step; what it has begun by then is stopped like all else.
+    await this.#starting?.catch(() => undefined);
+    const started = this.#namespaces;
     if (started) {
       for (const served of started) served.pool.draining = true;
       await this.gateway.drain(this.config.gateway.drainMs);
@@ -157,6 +173,6 @@ export class App implements Service {
   }
 }
 
-// What never reached the socket goes back first, refunded: once the session has ended it would be charged.
 const patience = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms).unref());
+// What never reached the socket goes back first, refunded: once the session has ended it would be charged.
 const returned = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

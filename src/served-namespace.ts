@@ -1,6 +1,7 @@
 import { main as derive } from '../streams/index.js';
 import type { Config } from './config.js';
 import type { NamespaceParts } from './gateway/hooks.js';
+import { guarded } from './gateway/probes.js';
 import type { Registry } from './gateway/registry.js';
 import { WorkerPool } from './gateway/workers.js';
 import { SessionKeeper } from './lease/keeper.js';
@@ -57,12 +58,21 @@ export class ServedNamespace implements Service {
       lost: (session) => void registry.lost(session, 'expired'),
       replaced: (session) => registry.replace({ id: session, binding: Number.POSITIVE_INFINITY }),
     });
-    this.log = new EventLog({ namespace, open: openReader, readBlockMs: config.log.readBlockMs });
+    const onReaderError = (error: unknown): void => onError(`the log reader of ${name}`, error);
+    this.log = new EventLog({
+      namespace,
+      open: openReader,
+      readBlockMs: config.log.readBlockMs,
+      onError: onReaderError,
+    });
     this.#loops = this.#makeLoops(config);
     const sinks = derive({ batch$: this.log.batch$, daemon });
     const handlers = this.#handlers(registry);
     this.#reactor = new Reactor(name, [sinks.intents$, sinks.pushes$], handlers, (error) => onError(this.name, error));
-    this.log.batch$.subscribe({ next: (batch) => this.#tellEnds(batch), error: (error) => onError(this.name, error) });
+    this.log.batch$.subscribe({
+      next: (batch) => guarded('ends of tasks', () => this.#tellEnds(batch)),
+      error: (error) => onError(this.name, error),
+    });
   }
 
   /** What commands get of it. Before it is served they only read. */

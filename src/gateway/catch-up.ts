@@ -1,6 +1,7 @@
 import { formatPosition, type Position } from '../protocol/position.js';
 import type { EventLog } from '../redis/event-log.js';
 import type { LogPage } from '../redis/log-page.js';
+import { guarded } from './probes.js';
 
 const atOnce = 8;
 /** No more than a socket takes at once: what it does not take is read again. */
@@ -71,7 +72,8 @@ export class CatchUp {
   #settle(key: string, page: LogPage | undefined): void {
     const waits = this.#reading.get(key) ?? [];
     this.#reading.delete(key);
-    if (!this.#closed) for (const { done } of waits) done(page);
+    // One cursor's fault must not stall the others that wait for a page.
+    if (!this.#closed) for (const { done } of waits) guarded('a page of the log', () => done(page));
     this.#next();
   }
 }

@@ -155,6 +155,7 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
     this.#phase = 'closing';
     this.closing = { how, code, reason };
     this.#outbox.end(closedLine(code, reason, afterMs));
+    this.#ports.leave();
     // Handed back now, refunded: whoever takes over must not wait for us.
     if (how === 'drained') this.#receipts.end('silent');
     if (this.paused) this.#ws.resume(); // Or its close frame is never seen.
@@ -167,7 +168,6 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
   }
 
   // ---- for the pipeline
-
   answer(id: number | undefined, line: string, unwritten?: () => void): void {
     if (id === undefined) return;
     if (!this.#outbox.fits(line)) {
@@ -273,6 +273,7 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
     this.#phase = 'closing';
     this.closing = { how: 'broken', code, reason };
     this.#outbox.close();
+    this.#ports.leave();
     this.#pulse.linger(bounds.lingerMs);
   }
 

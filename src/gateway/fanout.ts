@@ -8,6 +8,7 @@ import { type ChunkBounds, cut } from './chunk.js';
 import type { Cursor } from './cursor.js';
 import { FilterGroup, filterKey } from './filter-group.js';
 import { FilterIndex } from './filter-index.js';
+import { guarded } from './probes.js';
 
 export const positionLine = (position: Position): string =>
   `{"op":"position","position":"${formatPosition(position)}"}`;
@@ -48,7 +49,11 @@ export class Fanout {
     this.catchUp = new CatchUp(log, onError);
     this.#head = log.position;
     this.#read = log.position;
-    this.#subscription = log.batch$.subscribe({ next: (batch) => this.#hand(batch), error: onError });
+    this.#subscription = log.batch$.subscribe({
+      // What a subscriber throws rxjs would throw into the process.
+      next: (batch) => guarded('the fan-out', () => this.#hand(batch)),
+      error: onError,
+    });
   }
 
   /** Where every live cursor stands. */

@@ -1,3 +1,4 @@
+import { Refusal } from '../errors.js';
 import type { FeedPort } from '../feed/port.js';
 import type { WorkersPort } from '../queue/port.js';
 import type { Connection } from './connection.js';
@@ -11,6 +12,7 @@ export class Ports {
   #tail: FeedTail | undefined;
   #workers: Workers | undefined;
   #gone: AbortController | undefined;
+  #leaving = false;
   #ended = false;
 
   constructor(connection: Connection, hooks: GatewayHooks) {
@@ -23,11 +25,13 @@ export class Ports {
   }
 
   feed(sink: () => FeedSink): FeedPort {
+    this.#refuseLate();
     this.#tail ??= this.#hooks.feedPort(this.#connection, sink());
     return this.#tail;
   }
 
   get workers(): WorkersPort {
+    this.#refuseLate();
     this.#workers ??= this.#hooks.workersPort(this.#connection, this.#connection);
     return this.#workers;
   }
@@ -44,9 +48,20 @@ export class Ports {
     this.#workers = undefined;
   }
 
+  /** Nothing is written any more: a worker that stayed would take tasks and hand them back until they are dead. */
+  leave(): void {
+    this.#leaving = true;
+    this.endWorkers();
+  }
+
+  /** A command may come back from Redis after its socket went: there is nobody to work for, or to tell. */
+  #refuseLate(): void {
+    if (this.#leaving) throw new Refusal('SESSION_LOST', 'the connection has ended');
+  }
+
   end(): void {
     this.#ended = true;
-    this.endWorkers();
+    this.leave();
     this.#tail?.dispose();
     this.#tail = undefined;
     this.#gone?.abort();

@@ -19,6 +19,7 @@ export class Tail implements FeedTail {
   readonly #filters = new Map<string, Filter>();
   #cursor: Cursor | undefined;
   #numbers = 0;
+  #over = false;
 
   constructor(sink: FeedSink, fanoutOf: (namespace: string) => Fanout) {
     this.#sink = sink;
@@ -34,6 +35,8 @@ export class Tail implements FeedTail {
   }
 
   subscribe({ namespace, filter, at, gap }: Subscribing): string {
+    // feed.subscribe may come back from Redis after the socket went.
+    if (this.#over) throw new Refusal('SESSION_LOST', 'the connection has ended');
     if (this.#filters.size === subscriptionsMax) {
       throw new Refusal('LIMIT', `a connection has at most ${subscriptionsMax} subscriptions`);
     }
@@ -47,13 +50,19 @@ export class Tail implements FeedTail {
   unsubscribe(subscription: string): boolean {
     if (!this.#filters.delete(subscription)) return false;
     this.#sink.seal();
-    if (this.#filters.size === 0) this.dispose();
+    if (this.#filters.size === 0) this.#end();
     else this.#cursor?.want([...this.#filters.values()]);
     return true;
   }
 
+  /** With the connection; with the last subscription only the cursor ends. */
   dispose(): void {
+    this.#over = true;
     this.#filters.clear();
+    this.#end();
+  }
+
+  #end(): void {
     this.#cursor?.end();
     this.#cursor = undefined;
   }

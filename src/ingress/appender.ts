@@ -172,7 +172,7 @@ export class Appender {
   async #take(): Promise<boolean> {
     this.#wantsLease = false;
     const asked = performance.now();
-    const answer = await this.#lease.take();
+    const answer = await this.#lease.take(Math.ceil(asked - this.#tape.since));
     if (!answer.taken) {
       this.#othersUntil = performance.now() + answer.freeInMs;
       return false;

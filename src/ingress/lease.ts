@@ -42,8 +42,9 @@ export class IngressLease {
     return this.fence !== '';
   }
 
-  async take(): Promise<Taken> {
-    const [taken, fence, mark, count, ago] = await this.#ask('', { place: { mark: '', count: 0 }, doneAgoMs: 0 });
+  /** `doneAgoMs`: since when the caller listens without a break. */
+  async take(doneAgoMs: number): Promise<Taken> {
+    const [taken, fence, mark, count, ago] = await this.#ask('', { place: { mark: '', count: 0 }, doneAgoMs });
     if (taken === 0) return { taken: false, freeInMs: Number(mark) };
     this.fence = fence;
     if (ago === '') return { taken: true, done: undefined };

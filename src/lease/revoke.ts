@@ -13,7 +13,7 @@ export const revoke = defineCommand({
   allowed: 'session',
   params: z.strictObject({ lease: LeaseId, reason: Reason }),
   result: z.object({}),
-  fails: ['NOT_FOUND', 'FORBIDDEN'],
+  fails: ['NOT_FOUND'],
   run: async ({ lease, reason }, { namespace }) => {
     const { kind, id } = splitLease(lease);
     const why = JSON.stringify(reason);

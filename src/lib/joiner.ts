@@ -7,6 +7,7 @@ interface Part<Item, Result> {
 
 interface Group<Item, Result> {
   readonly items: readonly Item[];
+  readonly bytes: readonly number[];
   /** By item: calls may end in another order than they began. */
   readonly results: Result[];
   taken: number;
@@ -17,42 +18,60 @@ interface Group<Item, Result> {
   failed: boolean;
 }
 
+export interface JoinerBounds<Item> {
+  readonly itemsMax: number;
+  readonly callsMax: number;
+  readonly waitingMax: number;
+  /** What an item weighs, roughly; without it only items are counted. */
+  readonly sizeOf?: (item: Item) => number;
+  readonly bytesMax?: number;
+  readonly waitingBytesMax?: number;
+  readonly overflow: () => Error;
+}
+
 /**
  * Joins what arrives in one turn of the event loop into one call. While `callsMax` calls are on their way, arrivals
  * wait and the next call takes them all: under load the batch grows by itself and a lone item waits for nobody.
- * Bounded by `itemsMax` a call (scripts must stay short) and `waitingMax` in all, beyond which `add` throws.
+ * Bounded by `itemsMax` and `bytesMax` a call (scripts must stay short; a lone larger item goes alone), and by `waitingMax`
+ * items and `waitingBytesMax` in all, beyond which `add` rejects.
  */
 export class Joiner<Item, Result> {
   readonly #run: (items: Item[]) => Promise<Result[]>;
   readonly #itemsMax: number;
   readonly #callsMax: number;
   readonly #waitingMax: number;
+  readonly #bounds: JoinerBounds<Item>;
   readonly #overflow: () => Error;
   #groups: Group<Item, Result>[] = [];
   #waiting = 0;
+  #waitingBytes = 0;
   #calls = 0;
   #scheduled = false;
   readonly #idlers: (() => void)[] = [];
 
-  constructor(
-    run: (items: Item[]) => Promise<Result[]>,
-    bounds: { itemsMax: number; callsMax: number; waitingMax: number; overflow: () => Error },
-  ) {
+  constructor(run: (items: Item[]) => Promise<Result[]>, bounds: JoinerBounds<Item>) {
     this.#run = run;
     this.#itemsMax = bounds.itemsMax;
     this.#callsMax = bounds.callsMax;
     this.#waitingMax = bounds.waitingMax;
+    this.#bounds = bounds;
     this.#overflow = bounds.overflow;
   }
 
   /** Resolves with one result an item, in order; rejects if any call that carried some of them failed. */
   add(items: readonly Item[]): Promise<Result[]> {
     if (items.length === 0) return Promise.resolve([]);
-    if (this.#waiting + items.length > this.#waitingMax) return Promise.reject(this.#overflow());
+    const { sizeOf, waitingBytesMax = Number.POSITIVE_INFINITY } = this.#bounds;
+    const bytes = sizeOf ? items.map(sizeOf) : [];
+    const sum = bytes.reduce((all, one) => all + one, 0);
+    if (this.#waiting + items.length > this.#waitingMax || this.#waitingBytes + sum > waitingBytesMax) {
+      return Promise.reject(this.#overflow());
+    }
     return new Promise((resolve, reject) => {
       const results = new Array<Result>(items.length);
-      this.#groups.push({ items, results, taken: 0, open: items.length, resolve, reject, failed: false });
+      this.#groups.push({ items, bytes, results, taken: 0, open: items.length, resolve, reject, failed: false });
       this.#waiting += items.length;
+      this.#waitingBytes += sum;
       this.#schedule();
     });
   }
@@ -79,18 +98,25 @@ export class Joiner<Item, Result> {
   #call(): void {
     const items: Item[] = [];
     const parts: Part<Item, Result>[] = [];
+    const { bytesMax = Number.POSITIVE_INFINITY } = this.#bounds;
     let done = 0;
+    let bytes = 0;
     for (const group of this.#groups) {
-      const count = Math.min(group.items.length - group.taken, this.#itemsMax - items.length);
-      for (let i = 0; i < count; i++) items.push(group.items[group.taken + i]!);
-      parts.push({ group, from: group.taken, count });
-      group.taken += count;
+      const from = group.taken;
+      while (group.taken < group.items.length && items.length < this.#itemsMax) {
+        const size = group.bytes[group.taken] ?? 0;
+        if (items.length > 0 && bytes + size > bytesMax) break;
+        bytes += size;
+        items.push(group.items[group.taken++]!);
+      }
+      if (group.taken > from) parts.push({ group, from, count: group.taken - from });
       if (group.taken < group.items.length) break;
       done++;
       if (items.length === this.#itemsMax) break;
     }
     this.#groups.splice(0, done);
     this.#waiting -= items.length;
+    this.#waitingBytes -= bytes;
     this.#calls++;
     this.#answer(items).then(
       (results) => this.#settle(parts, results),
@@ -126,6 +152,7 @@ export class Joiner<Item, Result> {
       const rest = group.items.length - group.taken;
       if (rest > 0) {
         this.#waiting -= rest;
+        for (let i = group.taken; i < group.bytes.length; i++) this.#waitingBytes -= group.bytes[i]!;
         this.#groups = this.#groups.filter((other) => other !== group);
       }
       group.reject(error);

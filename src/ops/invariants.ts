@@ -83,7 +83,7 @@ class Check {
     this.#client = client;
     this.#name = name;
     this.#bounds = bounds;
-    this.#namespace = new Namespace(name, runnerOf(client), { daemon: 'doctor', eventsMax: 1 });
+    this.#namespace = new Namespace(name, runnerOf(client), { daemon: 'doctor', eventsMax: Number.MAX_SAFE_INTEGER });
   }
 
   async run(): Promise<InvariantReport> {

@@ -4,6 +4,6 @@ local key = P .. 'queue:' .. queue
 if ARGV[batchAt] then call('HSET', key, unpack(ARGV, batchAt)) end
 call('HSET', key, 'configured', 1)
 call('ZADD', P .. 'queues', 0, queue)
-local reply = call('HMGET', key, 'maxAttempts', 'backoff', 'timeoutMs', 'leaseMs', 'keyWindowMs', 'keep', 'maxDepth', 'admission')
+local reply = call('HMGET', key, 'maxAttempts', 'backoff', 'timeoutMs', 'leaseMs', 'keyWindowMs', 'keep', 'maxDepth')
 emit('queue.configured', name(queue), '{"queue":' .. name(queue) .. '}')
 return turn.close(reply)

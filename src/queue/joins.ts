@@ -50,8 +50,19 @@ export interface PutResult {
 
 const overflow = (): Error => new Refusal('UNAVAILABLE', 'too many requests wait for Redis', { afterMs: 200 });
 
-/** At most 200 items a script (they stay short), two scripts on their way, 50,000 items waiting in this process. */
-const bounds = { itemsMax: 200, callsMax: 2, waitingMax: 50_000, overflow };
+/**
+ * At most 200 items and about 4 MiB a script (they stay short), two scripts on their way, 50,000 items and 256 MiB
+ * waiting in this process.
+ */
+const MiB = 1024 * 1024;
+const bounds = {
+  itemsMax: 200,
+  callsMax: 2,
+  waitingMax: 50_000,
+  bytesMax: 4 * MiB,
+  waitingBytesMax: 256 * MiB,
+  overflow,
+};
 
 /**
  * The queue commands of all connections of a namespace, joined by turn of the event loop into one script each, together
@@ -72,8 +83,11 @@ export class QueueJoins {
     this.#dispatcher = dispatcher;
     this.#kindsMax = settings.kindsMax;
     this.#refundsMax = settings.refundsMax;
-    this.#enqueues = new Joiner((items) => this.#put(items), bounds);
-    this.#completions = new Joiner((items) => this.#complete(items), bounds);
+    this.#enqueues = new Joiner((items) => this.#put(items), { ...bounds, sizeOf: ({ tail }) => tail.length });
+    this.#completions = new Joiner((items) => this.#complete(items), {
+      ...bounds,
+      sizeOf: ({ result }) => result.length,
+    });
     this.#failures = new Joiner((items) => this.#fail(items), bounds);
     this.#releases = new Joiner((items) => this.#release(items), bounds);
   }

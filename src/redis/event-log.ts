@@ -16,6 +16,8 @@ export interface EventLogOptions {
   /** A new connection for blocking reads, not yet connected. Called again whenever the last one is in doubt. */
   readonly open: () => Client;
   readonly readBlockMs: number;
+  /** Told of every fault; the reader goes on by itself. */
+  readonly onError?: (error: unknown) => void;
   /** Most bytes of recent entries in memory. */
   readonly ringBytes?: number;
 }
@@ -117,9 +119,10 @@ export class EventLog implements Service {
         }
         await this.#read(this.#client);
         failures = 0;
-      } catch {
+      } catch (error) {
         if (signal.aborted) break;
         this.#faults++;
+        this.#options.onError?.(error);
         this.#discard();
         await pause(Math.min(1000, 25 * 2 ** failures++) * (0.5 + Math.random() / 2), signal);
       }

@@ -143,7 +143,7 @@ function memory({ info }: RedisFacts): Finding {
   const message = `${mib(used)} of ${mib(max)} in use (${percent} %)`;
   if (percent < 80) return { id: 'memory', level: 'ok', message, advice: '' };
   const advice =
-    'Near its end the log is trimmed and new tasks are refused. Raise maxmemory, or lower log.bytesMax and queue.completedCount.';
+    'At its end new tasks are refused while running ones finish. Raise maxmemory, or lower log.bytesMax and queue.completedCount.';
   return { id: 'memory', level: 'warn', message, advice };
 }
 

@@ -33,13 +33,13 @@ export interface KeyRow {
  */
 const page = String.raw`
 # The log and what orders it
-meta | hash | format, offset (head), epoch, replid, fence, skew, seen (last TIME), tail, bytes and second (side index), due (counter), clean (stop mark), graceUntil | never | every script (turn.lua)
+meta | hash | format, offset (head), epoch, replid, fence, skew, seen (last TIME), tail, bytes and second (side index), due (counter) | never | every script (turn.lua)
 log | stream | one entry a script: id <last offset>-0; by, epoch, at, n, types, events | trimmed by count, age, bytes | turn.lua only
 logIndex | zset | <offset>:<ms>:<bytes> by offset: the place of the log before each second | with the log | turn.lua, trim-log
 epochs | zset | epoch → its first offset | when the whole epoch is trimmed (the last 64 stay) | turn.lua, trim-log
 published | hash | <#source>:<source><id> → position of the first | log.publishWindowMs, 100,000 at most | publish, forget-published
 publishedAt | zset | the same members by time | with published | publish, forget-published
-ingress | hash | daemon, fence, until (lease), heardAt of the one PUBLISH appender | never | ingress/lease, publish
+ingress | hash | of the one PUBLISH appender: daemon, fence, until (lease), mark and count (how far), heardAt | never | ingress/lease, append, release
 daemons | zset | daemon → last sign of life (lease) | 10 s after the last sign | sweeps/daemons
 # Sessions
 sessions | zset | session → deadline (lease). The deadline rules, not its removal | session ended | session-*, renew
@@ -50,12 +50,12 @@ ending | zset | ended sessions with holdings still to give back, by the time the
 grace | zset | sessions without socket → when their work goes back (lease) | resume, end or give-back | session-*, give-back
 leases | zset | l<task> own lease, t<task> timeout, g<task> grace of a cancel → end (lease) | with the attempt | queue scripts
 # Tasks
-task:<task> | string | what was asked for: instants, queue, kind, tenant, priority, limits, key, payload (head.lua) | removed (retention, purge) | enqueue, update, redrive
-run:<task> | string | what happened to it: state, fence, holder, attempt, result, history (run.lua); absent for a fresh ready task | with the task | queue scripts
+task:<task> | string | what was asked for: instants, queue, kind, tenant, priority, limits, key, payload (record.lua) | removed (retention, purge) | enqueue, update, redrive
+run:<task> | string | what happened to it: state, fence, holder, attempt, result, history (record.lua); absent for a fresh ready task | with the task | queue scripts
 timers | zset | s<task> startBy, d<task> deadline → instant (time) | first claim, or finished | queue scripts
 wake | zset | queue → when its earliest scheduled task is due (time); also the end of a pause | when nothing is due | queue scripts, promote
 # Queues
-queues | zset | names, score 0 (by lex) | when the queue is empty, not paused and not configured | enqueue, configure, pause, tidy-queues
+queues | zset | names, score 0 (by lex) | when the queue is empty, not paused and not configured | enqueue, configure, pause, tidy-queue
 queue:<q> | hash | seq, vtime (time of the last start), paused, pausedUntil, and the configuration | with the queue | queue scripts
 waiting:<q> | zset | ready tasks by seq | when empty | queue scripts
 blocked:<q> | zset | tasks that wait for a need, key or quota, by seq | when empty | queue scripts | later
@@ -71,7 +71,7 @@ lanes:<q> | zset | kind (empty: none) → tasks not finished; its size is the nu
 tenants:<#q>:<q>:<kind> | zset | tenants with ready tasks in the lane, by virtual time (never above the true one) | when empty | queue scripts
 lane:<#q>:<#kind>:<q>:<kind>:<tenant> | zset | ready tasks by (100 − priority)·2^46 + seq | when empty | queue scripts
 vtime:<q> | zset | tenant → its virtual time | when no task is ready | claim, enqueue
-counts:<q> | hash | w:<kind> a:<kind> waiting and active, b:<band> waiting by priority band, r<e|c|f>:<5 s slot> rates | fields at 0; rates after 60 s | queue scripts, tidy-queues
+counts:<q> | hash | w:<kind> a:<kind> waiting and active, b:<band> waiting by priority band, r<e|c|f>:<5 s slot> rates | fields at 0; rates after 60 s | queue scripts, tidy-queue
 share:<q> | zset | tenant → waiting tasks | at 0 | queue scripts
 busy:<q> | zset | tenant → active tasks | at 0 | queue scripts
 slots:<#q>:<q>:<concurrency key> | set | active tasks of a concurrency key (a set, so that it can be reconciled) | when empty | claim, finish, give back | later

@@ -13,7 +13,8 @@ end
 local left = 200
 
 -- Key windows that are over: the key is free, the task an ordinary completed one.
-for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'windowed:' .. queue, '-inf', int(turn.now), 'LIMIT', 0, 100)) do
+local over = call('ZRANGEBYSCORE', P .. 'windowed:' .. queue, '-inf', int(turn.now), 'LIMIT', 0, 200)
+for _, id in ipairs(over) do
   local run = task.runs({ id })[id]
   remove(P .. 'windowed:' .. queue, id)
   if run then
@@ -59,4 +60,4 @@ end
 
 local more = trim({ 'completed', 'cancelled' }, ages.completed, most.completed)
 more = trim({ 'dead', 'expired' }, ages.dead, most.dead) or more
-return turn.close({ (more or left <= 0) and 1 or 0 })
+return turn.close({ (more or left <= 0 or #over == 200) and 1 or 0 })

@@ -83,9 +83,9 @@ const behind = (id: string, title: string, flag: 'million' | undefined): Line =>
   })),
   async measure(side, { load, backlog }, round) {
     const tasks = flag ? 100 * backlog : backlog;
-    if (round <= 0) {
+    if (round === firstRound) {
       await side.ask('queue', id);
-      if (round === firstRound) await side.ask('fill', { ...load, tasks });
+      await side.ask('fill', { ...load, tasks });
     }
     const put = await rate(side, 'enqueue', load);
     const taken = await rate(side, 'work', load);

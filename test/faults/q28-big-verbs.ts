@@ -135,15 +135,11 @@ export const bigVerbs = scenario<Lengths>({
       const slow = ((await admin.call('SLOWLOG', 'GET', '128')) as [number, number, number, string[]][]).filter(
         ([, , , args]) => /eval/i.test(args[0]!),
       );
-      const worst = Math.max(0, ...slow.map(([, , micros]) => micros / 1000));
+      slow.sort((a, b) => b[2] - a[2]);
+      const worst = (slow[0]?.[2] ?? 0) / 1000;
       const p99 = percentile(times, 0.99);
-      check(
-        worst < slowMs,
-        `a script held Redis for ${worst.toFixed(1)} ms: ${slow
-          .map(([, , micros, args]) => `${(micros / 1000).toFixed(1)} ms ${args[1]}`)
-          .slice(0, 5)
-          .join(', ')}`,
-      );
+      const shown = slow.slice(0, 5).map(([, , micros, args]) => `${(micros / 1000).toFixed(1)} ms ${args[1]}`);
+      check(worst < slowMs, `a script held Redis for ${worst.toFixed(1)} ms: ${shown.join(', ')}`);
       check(p99 < p99Ms, `p99 of enqueue beside it: ${p99.toFixed(0)} ms`);
       await checkRest(stage);
       return `${told.join('; ')}; slowest script ${worst.toFixed(1)} ms, enqueue p99 ${p99.toFixed(0)} ms`;

@@ -39,11 +39,21 @@ export interface Proof {
   readonly ttlMs: number;
 }
 
+/** What a service said by PUBLISH. */
+export interface Said {
+  readonly type: string;
+  readonly data: Any;
+  readonly id: string | undefined;
+  readonly source: string | undefined;
+  readonly at: number;
+}
+
 /** Everything that was asked and answered in a history, in the order in which it was asked. */
 export class Ledger {
   readonly calls: Call[] = [];
   readonly deliveries: Delivery[] = [];
   readonly proofs: Proof[] = [];
+  readonly said: Said[] = [];
   readonly problems: string[] = [];
   /** Agents that closed a socket in order, or asked to close their session; when first. */
   readonly closings = new Map<string, number>();

@@ -34,6 +34,7 @@ class Drawer {
   readonly #random: Random;
   readonly #setting: Setting;
   #task = 0;
+  #said = 0;
 
   constructor(random: Random, setting: Setting) {
     this.#random = random;
@@ -253,7 +254,7 @@ class Drawer {
     const random = this.#random;
     const events = Array.from({ length: random.int(1, 4) }, () => ({
       type: random.pick(['batch.started', 'batch.finished', 'note.made']),
-      data: { n: random.int(0, 999) },
+      data: { n: ++this.#said },
       ...(random.chance(0.5) ? { id: `e-${random.int(0, 40)}`, source: `/source/${random.int(0, 1)}` } : {}),
     }));
     return { do: 'publish', agent: this.#agent(), events, by: random.pick(['wire', 'wire', 'redis']) };

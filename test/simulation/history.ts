@@ -124,7 +124,9 @@ async function runStep(scene: Scene, step: Step, places: number[]): Promise<void
       const cloud = event.id
         ? { specversion: '1.0', id: event.id, source: event.source, type: event.type, data: event.data }
         : event.data;
-      await world.admin.publish(`signalbox:default:${event.type}`, JSON.stringify(cloud));
+      const { type, data, id, source } = event;
+      scene.ledger.said.push({ type, data, id, source, at: Date.now() });
+      await world.admin.publish(`signalbox:default:${type}`, JSON.stringify(cloud));
     }
     return;
   }

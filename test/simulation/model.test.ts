@@ -29,6 +29,8 @@ class Story {
       subject: about.task ?? null,
       data: about,
       own: true,
+      id: '',
+      source: '',
       entry: offset,
     });
     return this;

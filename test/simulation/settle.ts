@@ -6,6 +6,7 @@ import { compare } from './compare.js';
 import type { Scene } from './history.js';
 import { Model } from './model.js';
 import { judgeRecord } from './oracle.js';
+import { checkPublished } from './published.js';
 import { checkReplies } from './replies.js';
 import { namespace, timing } from './world.js';
 
@@ -32,6 +33,7 @@ export async function settle(scene: Scene): Promise<string[]> {
     ...model.problems,
   );
   problems.push(...fencesRise(scene), ...checkReplies(ledger, model, world.lostAt));
+  problems.push(...checkPublished(ledger, world.tap.standing, world.lostAt));
   problems.push(...(await invariants(scene)));
   if (left.length === 0) problems.push(...(await compare(scene, model)));
   problems.push(...(await checkWatchers(scene)));

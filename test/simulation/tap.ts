@@ -15,6 +15,9 @@ export interface TapEvent {
   readonly data: any;
   /** Written by a script about its own change; published events have more columns. */
   readonly own: boolean;
+  /** What a published event says of itself; empty for our own, and where it says nothing. */
+  readonly id: string;
+  readonly source: string;
   /** First offset of its entry: events of one script share it. */
   readonly entry: number;
 }
@@ -149,7 +152,7 @@ export class Tap {
     }
     const types = new Set<string>();
     lines.forEach((line, i) => {
-      const [type, subject, data, ...foreign] = line.split('\t') as [string, string, string];
+      const [type, subject, data, ...foreign] = line.split('\t') as [string, string, string, ...string[]];
       types.add(type);
       era.events.push({
         epoch,
@@ -160,6 +163,8 @@ export class Tap {
         subject: JSON.parse(subject),
         data: JSON.parse(data),
         own: foreign.length === 0,
+        id: JSON.parse(foreign[0] || 'null') ?? '',
+        source: JSON.parse(foreign[1] || 'null') ?? '',
         entry,
       });
     });

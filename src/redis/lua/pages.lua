@@ -4,7 +4,7 @@ local function pageOf(key, cursor, limit)
   local start = 0
   if cursor ~= '' then
     local score, member = string.match(cursor, '^(%S+) (.*)$')
-    if not tonumber(score) then return nil end
+    if not score or not string.match(score, '^%-?%d+%.?%d*$') then return nil end
     local rank = redis.call('ZRANK', key, member)
     start = rank and rank + 1 or redis.call('ZCOUNT', key, '-inf', '(' .. score)
   end

@@ -7,7 +7,7 @@ local function queueOf(name)
   local known = queues[name]
   if known then return known end
   local row = call('HMGET', P .. 'queue:' .. name, 'seq', 'vtime', 'paused', 'pausedUntil', 'maxDepth', 'maxAttempts',
-    'timeoutMs', 'leaseMs', 'backoff', 'keyWindowMs', 'draining')
+    'timeoutMs', 'leaseMs', 'backoff', 'keyWindowMs')
   known = { name = name, json = json(name), waiting = P .. 'waiting:' .. name, active = P .. 'active:' .. name,
     completed = P .. 'completed:' .. name, rates = {}, seq = tonumber(row[1] or 0), vtime = tonumber(row[2] or 0),
     maxDepth = tonumber(row[5]), attempts = tonumber(row[6] or 3), timeout = tonumber(row[7]), lease = tonumber(row[8]),

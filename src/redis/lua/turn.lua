@@ -116,7 +116,8 @@ function turn.close(reply)
     -- A burst between two sweeps must not outgrow the bound by more than a sixteenth.
     local max = tonumber(eventsMax)
     if turn.offset - turn.tail > max + max / 16 then
-      turn.tail = turn.offset - max
+      -- No more than that in one script: after the bound was lowered the sweep does the rest in steps.
+      turn.tail = math.min(turn.offset - max, turn.tail + floor(max / 8) + count + 1000)
       call('XTRIM', P .. 'log', 'MINID', int(turn.tail + 1))
     end
   end
