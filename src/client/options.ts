@@ -12,7 +12,7 @@ export interface Pressure {
 }
 
 export interface ConnectOptions {
-  /** Where the daemon listens. Of several, the next one is tried when one cannot be reached. */
+  /** Where the daemon listens; $SIGNALBOX_URL, or port 7171 of this machine. Of several, the next one is tried when one cannot be reached. */
   url?: string | readonly string[];
   /** Name of this agent. Without one there is no session: such a connection may read and subscribe, and owns nothing. */
   agent?: string;
@@ -44,7 +44,6 @@ export interface ConnectOptions {
 }
 
 const defaults = {
-  url: 'ws://127.0.0.1:7171/v1/ws' as string | readonly string[],
   connectTimeoutMs: 10_000,
   timeoutMs: 10_000,
   pendingMax: 100_000,
@@ -56,12 +55,13 @@ const defaults = {
   onPressure: (_pressure: Pressure): void => {},
 };
 
-export type Settings = Omit<ConnectOptions, keyof typeof defaults | 'backoff'> &
-  typeof defaults & { backoff: { baseMs: number; capMs: number } };
+export type Settings = Omit<ConnectOptions, keyof typeof defaults | 'backoff' | 'url'> &
+  typeof defaults & { url: string | readonly string[] } & { backoff: { baseMs: number; capMs: number } };
 
 export function settingsOf(options: ConnectOptions): Settings {
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-  return { ...defaults, ...given, backoff: { baseMs: 50, capMs: 5000, ...options.backoff } };
+  const url = process.env.SIGNALBOX_URL || 'ws://127.0.0.1:7171/v1/ws';
+  return { url, ...defaults, ...given, backoff: { baseMs: 50, capMs: 5000, ...options.backoff } };
 }
 
 /** The wire's bounds on what one message may hold. */

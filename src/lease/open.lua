@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- A new session. Its id and key are the daemon's choice; the binding is a fence, so that it rises with every open and
 -- resume whatever the store has lost. Args: id, agent, tenant, ttlMs, graceMs, keyHash, labels (JSON).
 -- @include session

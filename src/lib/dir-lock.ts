@@ -17,7 +17,7 @@ export class DirHeldError extends Error {
   readonly pid: number;
 
   constructor(dir: string, pid: number) {
-    super(`${dir} is in use by the process ${pid}`);
+    super(`${dir} is in use by the process ${pid}: stop it, or choose another directory`);
     this.pid = pid;
   }
 }

@@ -36,7 +36,13 @@ export const Ms = z.int().min(1).max(maxDurationMs);
 export const MsOrZero = z.int().min(0).max(maxDurationMs);
 
 /** RFC 3339 with an offset, kept as milliseconds since 1970. Years 1970 to 9999. */
-export const Instant = z.iso.datetime({ offset: true });
+export const Instant = z.iso.datetime({ offset: true }).refine(
+  (text) => {
+    const ms = Date.parse(text);
+    return ms >= 0 && ms < Date.UTC(10_000, 0);
+  },
+  { message: 'expected an instant of the years 1970 to 9999, in UTC' },
+);
 
 /** Fences and offsets: integers below 2^53. */
 export const Fence = z.int().min(0).max(Number.MAX_SAFE_INTEGER);

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- A waiting task is cancelled at once. A running one is asked to stop and has its grace: until then `complete` still
 -- completes (the work is done, why throw it away), and every other end is `cancelled`. Args: id, reason (JSON or ''),
 -- graceMs.

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- A paused queue hands nothing out: claims look at this field in the script that would give the task away, so after the
 -- answer no task starts. Args: queue, untilMs ('' for no end).
 -- @include task

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { defineCommand } from '../protocol/command.js';
-import { Cursor, Queue } from '../protocol/primitives.js';
+import { Cursor, Queue, utf8Bytes } from '../protocol/primitives.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 
@@ -70,11 +70,18 @@ export const stats = defineCommand({
   params: z.strictObject({ queue: Queue.optional(), cursor: Cursor.optional() }),
   result: z.object({ queues: z.array(QueueStats), cursor: z.string().optional() }),
   fails: [],
-  run: async ({ queue, cursor }, { namespace }) => {
+  run: async ({ queue, cursor }, { namespace, config }) => {
     if (queue !== undefined) return { queues: [await readStats(queue, namespace)] };
     const names = await namespace.read<string[]>(queuesScript, [cursor ?? '', 51]);
-    const queues = [];
-    for (const name of names.slice(0, 50)) queues.push(await readStats(name, namespace));
-    return { queues, ...(names.length > 50 ? { cursor: names[49]! } : {}) };
+    const queues: z.infer<typeof QueueStats>[] = [];
+    let bytes = 0;
+    for (const name of names.slice(0, 50)) {
+      const one = await readStats(name, namespace);
+      bytes += utf8Bytes(JSON.stringify(one)) + 1;
+      // The page must fit into a line; what is left out comes with the next one.
+      if (bytes > config.gateway.lineBytes - 4096 && queues.length > 0) break;
+      queues.push(one);
+    }
+    return { queues, ...(queues.length < names.length ? { cursor: names[queues.length - 1]! } : {}) };
   },
 });

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Args: queue.
 -- @include task
 local key = P .. 'queue:' .. queue

@@ -70,6 +70,12 @@ export function openRedis(target: RedisTarget, purpose: Purpose, commandTimeoutM
   }
 }
 
+/** ioredis hangs the whole command on its errors: payloads, that is, which no log may show. */
+function withoutArguments(error: unknown): unknown {
+  if (typeof error === 'object' && error !== null && 'command' in error) delete error.command;
+  return error;
+}
+
 /** Runs scripts by their hash; loads them when a connection becomes ready, and again when Redis has forgotten them. */
 export class ScriptRunner {
   readonly #client: Client;
@@ -93,8 +99,10 @@ export class ScriptRunner {
     try {
       return await this.#client.evalsha(script.sha, keys.length, ...keys, ...args);
     } catch (error) {
-      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return await this.#client.eval(script.lua, keys.length, ...keys, ...args);
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw withoutArguments(error);
+      return await this.#client.eval(script.lua, keys.length, ...keys, ...args).catch((again) => {
+        throw withoutArguments(again);
+      });
     }
   }
 }

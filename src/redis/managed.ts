@@ -1,8 +1,9 @@
 import type { ChildProcess } from 'node:child_process';
-import { existsSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { DirHeldError, DirLock } from '../lib/dir-lock.js';
+import { makeDir } from '../lib/make-dir.js';
 import { isRunning, type ProcessIdentity } from '../lib/process-identity.js';
 import type { Service } from '../lib/service.js';
 import { askServer } from './ask-server.js';
@@ -116,7 +117,7 @@ export class ManagedRedis implements Service {
       this.#lock = DirLock.acquire(this.stateDir);
       this.#make(dir);
     } catch (error) {
-      if (error instanceof DirHeldError) throw error;
+      if (error instanceof DirHeldError) throw error; // It names the holder and what to do.
       throw new Error(
         `the state directory ${this.stateDir} cannot be used; choose another: ${(error as Error).message}`,
       );
@@ -125,7 +126,7 @@ export class ManagedRedis implements Service {
 
   #make(dir: string): void {
     if (existsSync(dir)) return;
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    makeDir(dir, 0o700);
     this.#made.push(dir);
   }
 

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { makeDir } from '../lib/make-dir.js';
 
 // The address of a Unix socket is a field of 108 bytes (104 on BSDs), its end mark included.
 const longest = process.platform === 'linux' ? 107 : 103;
@@ -27,7 +28,7 @@ export function socketPath(stateDir: string, env = process.env): string {
  */
 export function prepareSocketDir(path: string): void {
   const dir = dirname(path);
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  makeDir(dir, 0o700);
   const { uid, mode } = lstatSync(dir);
   const foreign = process.getuid !== undefined && uid !== process.getuid();
   if (!lstatSync(dir).isDirectory() || foreign || (mode & 0o022) !== 0)

@@ -10,6 +10,9 @@ interface Lengths {
   readonly everyMs: number;
 }
 
+/** The whole story stays in the log: a watcher's record is held against all of it. */
+const roomyLog = { 'log.eventsMax': 10_000_000, 'log.bytesMax': 4 * 1024 ** 3 };
+
 /** Two daemons on one Redis; one of them dies now and then and is started again on the spot. */
 class Pair {
   readonly stage: Stage;
@@ -21,7 +24,7 @@ class Pair {
   }
 
   async start(n: number): Promise<void> {
-    this.daemons[n] = await this.stage.daemon({ 'session.graceMs': 300 });
+    this.daemons[n] = await this.stage.daemon({ 'session.graceMs': 300, ...roomyLog });
   }
 
   /** A daemon that answers; whoever calls does not care which. */

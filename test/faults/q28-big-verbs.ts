@@ -101,6 +101,7 @@ export const bigVerbs = scenario<Lengths>({
       await put(wire, 'big', delayed, () => ({ delayMs: 3_600_000 }));
       await put(wire, 'big', pending, (n) => ({ kind: n % 5 === 0 ? 'fifth' : 'rest' }));
       await admin.config('SET', 'slowlog-log-slower-than', '10000');
+      await admin.config('SET', 'slowlog-max-len', '10000');
       await admin.call('SLOWLOG', 'RESET');
 
       const other = await daemon.session({ agent: 'live', ttlMs: 600_000 });
@@ -132,7 +133,7 @@ export const bigVerbs = scenario<Lengths>({
       }
       await run('purge all', 'queue.purge', { queue: 'big' }, delayed + pending - Math.ceil(pending / 5) + dead);
       const times = await stop();
-      const slow = ((await admin.call('SLOWLOG', 'GET', '128')) as [number, number, number, string[]][]).filter(
+      const slow = ((await admin.call('SLOWLOG', 'GET', '10000')) as [number, number, number, string[]][]).filter(
         ([, , , args]) => /eval/i.test(args[0]!),
       );
       slow.sort((a, b) => b[2] - a[2]);

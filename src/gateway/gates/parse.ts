@@ -8,8 +8,19 @@ import type { Entry } from './schema.js';
 export function paramsOf(frame: Frame): Record<string, unknown> {
   const { params } = frame;
   if (params === undefined) return {};
-  if (typeof params === 'object' && params !== null && !Array.isArray(params)) return params as Record<string, unknown>;
+  if (typeof params === 'object' && params !== null && !Array.isArray(params)) {
+    refuseProto(params as Record<string, unknown>);
+    return params as Record<string, unknown>;
+  }
   throw new Refusal('BAD_REQUEST', 'expected an object', { path: 'params' });
+}
+
+/** Open records (`labels`, `where`) would lose a key of this name without a word. */
+function refuseProto(params: Record<string, unknown>): void {
+  for (const [name, value] of Object.entries(params)) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, '__proto__')) continue;
+    throw new Refusal('BAD_REQUEST', 'a key of this name is not taken', { path: `${name}.__proto__` });
+  }
 }
 
 /** Puts the text of kept values in their place. Has to come before anything changes the params. */

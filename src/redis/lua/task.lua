@@ -49,7 +49,7 @@ end
 
 -- JSON of a client as it may stand in an event. Rows of the log are parted by tabs: the only control characters that
 -- JSON has are blanks between its words.
-local function oneRow(text) return (string.gsub(text, '%c', ' ')) end
+local function oneRow(text) return (string.gsub(text, '[%z\1-\31]', ' ')) end
 
 -- Numbers that come back many times in a script, as text.
 local digits = setmetatable({}, { __index = function(known, number)
