@@ -15,6 +15,7 @@ const advice = {
   session: 'A session without its record. `lease.revoke session:<id>` ends it.',
   overdue: 'No daemon sweeps this namespace: is one running and connected to this Redis?',
   late: 'No daemon sweeps this namespace, or its sweeps fail: look at the log of the daemons.',
+  stray: 'A clock without its attempt; it may end a later one too early. It goes when its time comes.',
   holding: 'The session is said to hold what it does not. It is dropped when the session ends.',
   published: 'Repeats of published events may be let through; ids are forgotten after log.publishWindowMs.',
   head: 'Something else has written to the stream or to its counters. Keep other programs away from sb: keys.',

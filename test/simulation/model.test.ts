@@ -3,7 +3,7 @@ import { type Any, type Call, Ledger } from './calls.js';
 import { Model } from './model.js';
 import type { TapEvent } from './tap.js';
 
-const rules = { maxAttempts: 3, refundsMax: 1, keyWindowMs: 500, backoffCapMs: 100 };
+const rules = { maxAttempts: 3, refundsMax: 1, keyWindowMs: 500, backoffCapMs: 100, graceMs: 20 };
 const holder = { session: 's1', agent: 'a' };
 
 /** A hand-made log: one event an entry, 10 ms apart, about task t of queue q unless it says otherwise. */
@@ -219,6 +219,15 @@ describe('and refuses everything else', () => {
         return story;
       },
       /before its promise/,
+    ],
+    [
+      'work taken from a session whose socket has only just come back',
+      () =>
+        begun()
+          .tell('task.claimed', claim(5))
+          .tell('session.resumed', { ...holder, binding: 9 })
+          .tell('task.retried', lost),
+      /given back/,
     ],
     [
       'a removal of a task that runs',

@@ -9,6 +9,7 @@ export interface Rules {
   readonly refundsMax: number;
   readonly keyWindowMs: number;
   readonly backoffCapMs: number;
+  readonly graceMs: number;
 }
 
 /**
@@ -114,7 +115,7 @@ export class Model {
       this.sessions.set(data.session, {
         id: data.session,
         agent: data.agent,
-        openedAt: at,
+        boundAt: at,
         binding: 0,
         endedAt: undefined,
         reason: '',
@@ -128,6 +129,7 @@ export class Model {
     if (type === 'session.resumed') {
       this.rises(data.binding);
       known.binding = data.binding;
+      known.boundAt = at;
       return;
     }
     known.endedAt = at;

@@ -33,7 +33,7 @@ export async function settle(scene: Scene): Promise<string[]> {
     ...model.problems,
   );
   problems.push(...fencesRise(scene), ...checkReplies(ledger, model, world.lostAt));
-  problems.push(...checkPublished(ledger, world.tap.standing, world.lostAt));
+  problems.push(...(await published(scene)));
   problems.push(...(await invariants(scene)));
   if (left.length === 0) problems.push(...(await compare(scene, model)));
   problems.push(...(await checkWatchers(scene)));
@@ -55,14 +55,10 @@ async function workOff(scene: Scene): Promise<string[]> {
   const back = Date.now() + 20_000;
   if (!(await retry(() => clerk.ensure(url), back))) return ['the clerk could not connect'];
   for (const queue of queues) await clerk.call('queue.unpause', { queue });
-  const rest = agents.map(async (agent) => {
-    if (!(await retry(() => agent.ensure(url), back))) return;
-    for (const [worker, declared] of agent.workers) {
-      declared.credit = 0;
-      await agent.call('queue.credit', { worker, credit: 0 });
-    }
-  });
-  await Promise.all(rest);
+  const rest = agents.map((agent) => ({ agent, back: retry(() => agent.ensure(url), back) }));
+  await Promise.all(rest.map(({ back }) => back));
+  const waiting = await idleBesideWork(scene);
+  await Promise.all(rest.map(({ agent }) => stopTaking(agent)));
   const until = Date.now() + calmMs;
   for (const queue of queues) await clerk.work({ queue, credit: 100 });
   for (;;) {
@@ -71,6 +67,44 @@ async function workOff(scene: Scene): Promise<string[]> {
     if (open.length === 0) return [];
     if (Date.now() > until)
       return [`not finished ${calmMs} ms after the last fault: ${JSON.stringify(open).slice(0, 3000)}`];
+    await wait(50);
+  }
+}
+
+async function stopTaking(agent: Agent): Promise<void> {
+  for (const [worker, declared] of agent.workers) {
+    declared.credit = 0;
+    await agent.call('queue.credit', { worker, credit: 0 });
+  }
+}
+
+/** Longest that a ready task may wait while a worker that serves it has nothing to do. */
+const idleMs = 2000;
+
+async function idleBesideWork({ agents, clerk }: Scene): Promise<string[]> {
+  const workers = agents.flatMap((agent) => [...agent.workers].map(([name, worker]) => ({ agent, name, worker })));
+  const since = new Map<string, number>();
+  for (;;) {
+    const ready: Any[] = [];
+    for (const queue of queues)
+      ready.push(...((await clerk.call('queue.list', { queue, state: 'ready' })).ok?.tasks ?? []));
+    const seen = new Set<string>();
+    for (const task of ready) {
+      const idle = workers.find(({ agent, name, worker }) => {
+        const held = [...agent.held.values()].filter((one) => one.worker === name).length;
+        const serves = worker.queue === task.queue && (!worker.kinds || worker.kinds.includes(task.kind ?? ''));
+        return serves && agent.connected && worker.credit > held;
+      });
+      if (!idle) continue;
+      const place = `${task.task} ${idle.name}`;
+      seen.add(place);
+      const from = since.get(place) ?? Date.now();
+      since.set(place, from);
+      if (Date.now() - from > idleMs)
+        return [`${task.task} is ready for ${idleMs} ms although worker ${idle.name} has nothing to do`];
+    }
+    for (const place of [...since.keys()]) if (!seen.has(place)) since.delete(place);
+    if (since.size === 0) return [];
     await wait(50);
   }
 }
@@ -114,6 +148,17 @@ function fencesRise({ world }: Scene): string[] {
     }
   }
   return [];
+}
+
+/** Another daemon may first have to find out that the one which appended is gone: its lease lasts 3 s. */
+async function published({ world, ledger }: Scene): Promise<string[]> {
+  let problems = checkPublished(ledger, world.tap.standing, world.lostAt);
+  for (let i = 0; i < 60 && problems.length > 0; i++) {
+    await wait(100);
+    await world.tap.poll();
+    problems = checkPublished(ledger, world.tap.standing, world.lostAt);
+  }
+  return problems;
 }
 
 async function checkWatchers({ world, watchers, setting }: Scene): Promise<string[]> {

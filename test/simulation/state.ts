@@ -56,7 +56,8 @@ export interface ModelTask {
 export interface ModelSession {
   readonly id: string;
   readonly agent: string;
-  readonly openedAt: number;
+  /** When it was opened or last resumed: the grace of a broken socket begins later. */
+  boundAt: number;
   binding: number;
   endedAt: number | undefined;
   reason: string;

@@ -123,10 +123,10 @@ export class Tap {
     const last = this.eras.at(-1);
     if (!epoch) return false;
     if (last && epoch !== last.epoch) {
-      const first = Number(epochs[epochs.indexOf(epoch) + 1]);
-      // Rewound or emptied: what stands behind the fork is read again from there.
-      if (first <= offset) {
-        this.eras.push({ epoch, first, events: [] });
+      // Rewound or emptied, perhaps more than once since the last look: what stands behind the fork is read from there.
+      const forked = unknown(epochs, this.eras).find(({ first }) => first <= offset);
+      if (forked) {
+        this.eras.push({ ...forked, events: [] });
         return true;
       }
     }
@@ -173,4 +173,13 @@ export class Tap {
       this.problems.push(`entry ${id} names the types ${[...said]} and has ${[...types]}`);
     }
   }
+}
+
+/** Epochs that Redis knows and we do not, in their order. `flat` is name and first offset in turn. */
+function unknown(flat: readonly string[], eras: readonly Era[]): { epoch: string; first: number }[] {
+  const found: { epoch: string; first: number }[] = [];
+  for (let i = 0; i < flat.length; i += 2) {
+    if (!eras.some(({ epoch }) => epoch === flat[i])) found.push({ epoch: flat[i]!, first: Number(flat[i + 1]) });
+  }
+  return found;
 }

@@ -56,10 +56,12 @@ function reasonHolds(model: Model, task: ModelTask, reason: string, at: number):
         model.problem('nobody revoked it');
       return;
     case 'sessionLost':
+      if (!session) model.problem(`session ${task.session} never was`);
+      // It lives: then its socket has been broken for the whole grace since it was last bound, or its ttl is over.
+      else if (session.endedAt === undefined) notBefore(model, 'given back', session.boundAt + model.rules.graceMs, at);
+      return;
     case 'undelivered':
     case 'drained':
-      // A session may have run out although no sweep has said so, or its socket been broken beyond its grace.
-      if (!session) model.problem(`session ${task.session} never was`);
       return;
     case 'cancelled':
     case 'deadline':

@@ -8,14 +8,11 @@ import type { Entry } from './schema.js';
 export function paramsOf(frame: Frame): Record<string, unknown> {
   const { params } = frame;
   if (params === undefined) return {};
-  if (typeof params === 'object' && params !== null && !Array.isArray(params)) {
-    refuseProto(params as Record<string, unknown>);
-    return params as Record<string, unknown>;
-  }
+  if (typeof params === 'object' && params !== null && !Array.isArray(params)) return params as Record<string, unknown>;
   throw new Refusal('BAD_REQUEST', 'expected an object', { path: 'params' });
 }
 
-/** Open records (`labels`, `where`) would lose a key of this name without a word. */
+/** Open records (`labels`, `where`) would lose a key of this name without a word. Kept values are texts by now. */
 function refuseProto(params: Record<string, unknown>): void {
   for (const [name, value] of Object.entries(params)) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, '__proto__')) continue;
@@ -31,6 +28,7 @@ export function keepJson(entry: Entry, frame: Frame, line: string): void {
 /** Params that fit the schema, with its defaults. */
 export function parse(entry: Entry, params: Record<string, unknown>): Record<string, unknown> {
   const result = entry.params.safeParse(params);
+  refuseProto(params);
   if (result.success) return result.data;
   const issue = deepest(result.error.issues[0]!);
   throw new Refusal('BAD_REQUEST', issue.message, { path: pathText(issue) });

@@ -13,6 +13,16 @@ first('wake', now)
 first('leases', lease)
 first('grace', lease)
 first('ending', now)
+-- A clock belongs to an attempt, or to a task that has not ended; one that stays would end a later attempt too early.
+local OPEN = { ready = true, scheduled = true, blocked = true, active = true }
+for set, states in pairs({ leases = { active = true }, timers = OPEN }) do
+  for _, member in ipairs(call('ZRANGE', P .. set, 0, 199)) do
+    local id = string.sub(member, 2)
+    local packed = call('GET', P .. 'run:' .. id)
+    local state = packed and cmsgpack.unpack(packed)[1] or call('EXISTS', P .. 'task:' .. id) == 1 and 'ready' or 'gone'
+    if not states[state] then found('stray', set .. ' ' .. member, state, 'a task with this clock') end
+  end
+end
 local published, at = call('HLEN', P .. 'published'), call('ZCARD', P .. 'publishedAt')
 if published ~= at then found('published', 'ids of published events', published, at) end
 return rows

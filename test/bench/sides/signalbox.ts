@@ -56,19 +56,24 @@ export class Signalbox implements Side {
     return took;
   }
 
-  /** As many claims at once as fit `inFlight`, each handing in what it took with one call. */
+  /**
+   * As many lanes as fit `inFlight`, each handing in what it has and asking for the next in one turn: the daemon makes
+   * that one step, in which the old tasks end before the new ones begin.
+   */
   async workBatched({ tasks, inFlight: width, batch }: Load): Promise<number> {
     const agent = await this.#connect('agent');
     const queue = this.#queue;
     let left = tasks;
     const lane = async (): Promise<void> => {
-      while (left > 0) {
+      let owned: Owned[] = [];
+      while (left > 0 || owned.length > 0) {
         const count = Math.min(batch, left);
         left -= count;
-        const claimed = await agent.queue.claim({ queue, count, waitMs: 1000 });
+        const handed = owned.length > 0 ? agent.queue.complete({ tasks: owned }) : undefined;
+        const claimed = count > 0 ? await agent.queue.claim({ queue, count, waitMs: 1000 }) : { tasks: [] };
+        await handed;
         left += count - claimed.tasks.length;
-        const owned = claimed.tasks.map(({ task, fence }): Owned => ({ task, fence }));
-        if (owned.length > 0) await agent.queue.complete({ tasks: owned });
+        owned = claimed.tasks.map(({ task, fence }) => ({ task, fence }));
       }
     };
     const lanes = Math.max(1, Math.floor(width / batch));
