@@ -64,7 +64,7 @@ async function workOff(scene: Scene): Promise<string[]> {
   for (;;) {
     await Promise.all([...agents, clerk].map((agent) => finishHeld(agent, url)));
     const open = await unfinished(clerk);
-    if (open.length === 0) return [];
+    if (open.length === 0) return waiting;
     if (Date.now() > until)
       return [`not finished ${calmMs} ms after the last fault: ${JSON.stringify(open).slice(0, 3000)}`];
     await wait(50);
