@@ -4,6 +4,9 @@ import type { Asked, ClaimedTask, ClaimRow, Dispatcher, Fresh } from '../queue/p
 import { askEager, askIdle, type Row, tasksMax, wantArgs, wantsMax } from './asking.js';
 import { type Owner, QueueTakers, type Taker, type TaskHolder } from './worker.js';
 
+/** Longer than any request waits in a healthy daemon, and short enough that nobody misses the credit. */
+const lookAgainMs = 500;
+
 export type Handed = Pick<ClaimedTask, 'task' | 'fence'>;
 
 /** Reads from Redis what a taker's session really holds under its name. */
@@ -100,6 +103,23 @@ export class WorkerPool implements Dispatcher {
   /** A task was taken from its holder (timeout, revoked, cancelled …). True if it counted as held here. */
   taken(session: string, task: string, fence: number): boolean {
     return this.#forget(session, task, fence) !== undefined;
+  }
+
+  /**
+   * What a returning worker is said to hold was read while the ends of it may have been on their way, and those found
+   * nobody here to give the credit back to. So it is read again when they have arrived.
+   */
+  lookAgain(taker: Taker, holds: readonly Handed[]): void {
+    if (holds.length === 0) return;
+    const look = async (): Promise<void> => {
+      if (taker.gone || taker.owner.gone) return;
+      const { session, name, queue } = taker;
+      const held = await this.#readHeld(session.id, name, queue);
+      const still = new Set(held.map(([task, fence]) => `${fence} ${task}`));
+      for (const { task, fence } of holds) if (!still.has(`${fence} ${task}`)) this.taken(session.id, task, fence);
+    };
+    // Redis away: the next look will tell.
+    setTimeout(() => void look().catch(() => this.lookAgain(taker, holds)), lookAgainMs).unref();
   }
 
   #forget(session: string, task: string, fence: number) {

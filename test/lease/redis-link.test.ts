@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { startDaemon, type TestDaemon } from '../support/daemon.js';
 import { type FaultProxy, startProxy } from '../support/proxy.js';
 import { startRedis, type TestRedis } from '../support/redis.js';
@@ -34,6 +34,9 @@ afterAll(async () => {
   await proxy.close();
   await redis.stop();
 });
+
+// One test's trouble must not become the next one's.
+afterEach(() => proxy.heal());
 
 /** Until the daemon has found back to Redis. */
 const recovered = (wire: Wire): Promise<void> => until(async () => !!(await wire.call('ping').catch(() => undefined)));
