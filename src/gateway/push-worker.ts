@@ -83,8 +83,12 @@ export class PushWorker implements Taker, TaskHolder {
       void this.#ties.pool.giveBack(tasks, this.session);
       return;
     }
-    for (const { task, fence } of tasks) this.#keep(task, fence);
-    for (const part of byLine(tasks, this.#ties.lineBytes)) this.#push(part);
+    // The ceiling may have been lowered while the claim was on its way: after that answer no push goes beyond it.
+    const room = Math.max(0, this.credit - this.#unfinished.size);
+    const mine = tasks.slice(0, room);
+    for (const { task, fence } of mine) this.#keep(task, fence);
+    if (mine.length > 0) for (const part of byLine(mine, this.#ties.lineBytes)) this.#push(part);
+    void this.#ties.pool.giveBack(tasks.slice(room), this.session);
   }
 
   failed(): void {}

@@ -58,7 +58,8 @@ export class Actor {
     if (!row) return;
     const [worker, declared] = row;
     declared.credit = credit;
-    await agent.call('queue.credit', { worker, credit });
+    const { ok } = await agent.call('queue.credit', { worker, credit });
+    if (!ok) declared.sure = false;
   }
 
   async #end(agent: Agent, { pick, how, count, afterMs, next }: StepOf<'end'>): Promise<void> {

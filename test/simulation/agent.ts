@@ -14,6 +14,8 @@ interface DeclaredWorker {
   credit: number;
   readonly kinds: readonly string[] | undefined;
   readonly leaseMs: number | undefined;
+  /** The daemon has acknowledged it, as it stands, on the socket there is. */
+  sure: boolean;
 }
 
 const replyMs = 4000;
@@ -136,15 +138,15 @@ export class Agent {
     for (const { name: task, fence, queue } of holdings) {
       if (!this.held.has(task)) this.held.set(task, { task, fence, queue, worker: '' });
     }
-    for (const [worker, { queue, credit, kinds, leaseMs }] of this.workers) {
-      void this.call('queue.work', {
-        queue,
-        credit,
-        worker,
-        ...(kinds ? { kinds } : {}),
-        ...(leaseMs ? { leaseMs } : {}),
-      });
-    }
+    for (const [worker, declared] of this.workers) void this.#declareAgain(worker, declared);
+  }
+
+  async #declareAgain(worker: string, declared: DeclaredWorker): Promise<void> {
+    const { queue, credit, kinds, leaseMs } = declared;
+    declared.sure = false;
+    const more = { ...(kinds ? { kinds } : {}), ...(leaseMs ? { leaseMs } : {}) };
+    const { ok } = await this.call('queue.work', { queue, credit, worker, ...more });
+    declared.sure = ok !== undefined && declared.credit === credit;
   }
 
   /** The session is over: a new one owns nothing and has no workers. */
@@ -164,7 +166,8 @@ export class Agent {
   async work(params: { queue: string; credit: number; kinds?: readonly string[]; leaseMs?: number }): Promise<Call> {
     const worker = `${this.name}-w${this.#workerNo++}`;
     const { queue, credit, kinds, leaseMs } = params;
-    this.workers.set(worker, { queue, credit, kinds, leaseMs });
+    const declared: DeclaredWorker = { queue, credit, kinds, leaseMs, sure: false };
+    this.workers.set(worker, declared);
     const call = await this.call('queue.work', {
       queue,
       credit,
@@ -172,6 +175,7 @@ export class Agent {
       ...(kinds ? { kinds } : {}),
       ...(leaseMs ? { leaseMs } : {}),
     });
+    declared.sure = call.ok !== undefined;
     if (call.error && !isUnknown(call)) this.workers.delete(worker);
     return call;
   }

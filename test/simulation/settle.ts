@@ -93,7 +93,7 @@ async function idleBesideWork({ agents, clerk }: Scene): Promise<string[]> {
       const idle = workers.find(({ agent, name, worker }) => {
         const held = [...agent.held.values()].filter((one) => one.worker === name).length;
         const serves = worker.queue === task.queue && (!worker.kinds || worker.kinds.includes(task.kind ?? ''));
-        return serves && agent.connected && worker.credit > held;
+        return serves && agent.connected && worker.sure && worker.credit > held;
       });
       if (!idle) continue;
       const place = `${task.task} ${idle.name}`;
