@@ -39,6 +39,8 @@ export class Agent {
   session: { id: string; key: string } | undefined;
   #process: Relay | undefined;
   #transport: Transport | undefined;
+  /** The session that this socket speaks for. */
+  #bound = '';
   #open = false;
   #nextId = 1;
   #workerNo = 0;
@@ -75,9 +77,6 @@ export class Agent {
     if (this.session && this.#bound === this.session.id) return true;
     return this.#openSession();
   }
-
-  /** The session that this socket speaks for. */
-  #bound = '';
 
   async #connect(url: string): Promise<boolean> {
     this.#bound = '';
