@@ -6,7 +6,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-/** Every command of the README is run as it stands there: here, or by what `elsewhere` names. */
+/**
+ * Every command in a `sh` block of the README is run: here, or by what `elsewhere` names. The worker runs with the URL of
+ * this test's daemon put in. Commands inside sentences are not looked at; `npm run demo` has test/demo.test.ts.
+ */
 const root = fileURLToPath(new URL('..', import.meta.url));
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const blocks = (kind: string): string[] =>
