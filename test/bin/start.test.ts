@@ -7,11 +7,12 @@ import { identityOf } from '../../src/lib/process-identity.js';
 import { makeProject } from '../support/project.js';
 import { until } from '../support/until.js';
 
-// Stands for the daemon: says with what it was started, and stops in order on a signal.
-const main = `console.log('up ' + JSON.stringify({ argv: process.argv.slice(1), pid: process.pid }));
-for (const name of ['SIGTERM', 'SIGINT'] as const)
+// Stands for the daemon: says with what it was started, and stops in order on a signal. It says so last of all, for whoever
+// reads it may send the signal at once.
+const main = `for (const name of ['SIGTERM', 'SIGINT'] as const)
   process.on(name, () => { console.log('stopped by ' + name); process.exit(0); });
 setInterval(() => {}, 1000);
+console.log('up ' + JSON.stringify({ argv: process.argv.slice(1), pid: process.pid }));
 `;
 let project: ReturnType<typeof makeProject>;
 beforeAll(() => {
