@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { checkInvariants } from '../../src/ops/invariants.js';
 import type { Agent } from './agent.js';
-import type { Any } from './calls.js';
+import type { Any, Call } from './calls.js';
 import { compare } from './compare.js';
 import type { Scene } from './history.js';
 import { Model } from './model.js';
@@ -11,7 +11,9 @@ import { checkReplies } from './replies.js';
 import { namespace, timing } from './world.js';
 
 const queues = ['q1', 'q2'];
-/** Everything must have come to an end this long after the last fault: ttl, grace, back-off and sweeps are all shorter. */
+/** Daemons must have found back to Redis, and agents to their daemons, this long after the last fault. */
+const backMs = 20_000;
+/** From then on everything must come to an end within this: ttl, grace, back-off and sweeps are all shorter. */
 const calmMs = 9000;
 
 /** The calm after the steps: faults end, agents finish what they hold, and then everything is checked. */
@@ -52,15 +54,21 @@ async function workOff(scene: Scene): Promise<string[]> {
   const { world, agents, clerk } = scene;
   const url = world.nodes[0]!.daemon!.url;
   // Whoever still waits for an answer on a dead link gives it up first.
-  const back = Date.now() + 20_000;
+  const back = Date.now() + backMs;
   if (!(await retry(() => clerk.ensure(url), back))) return ['the clerk could not connect'];
-  for (const queue of queues) await clerk.call('queue.unpause', { queue });
+  for (const queue of queues) {
+    const unpaused = await carriedOut(() => clerk.call('queue.unpause', { queue }), back);
+    if (!unpaused) return [`the clerk could not unpause ${queue} within ${backMs} ms after the last fault`];
+  }
   const rest = agents.map((agent) => ({ agent, back: retry(() => agent.ensure(url), back) }));
   await Promise.all(rest.map(({ back }) => back));
   const waiting = await idleBesideWork(scene);
   await Promise.all(rest.map(({ agent }) => stopTaking(agent)));
   const until = Date.now() + calmMs;
-  for (const queue of queues) await clerk.work({ queue, credit: 100 });
+  for (const queue of queues) {
+    if (!(await carriedOut(() => clerk.work({ queue, credit: 100 }), until)))
+      return [`the clerk could not work on ${queue} within ${calmMs} ms`];
+  }
   for (;;) {
     await Promise.all([...agents, clerk].map((agent) => finishHeld(agent, url)));
     const open = await unfinished(clerk);
@@ -70,6 +78,10 @@ async function workOff(scene: Scene): Promise<string[]> {
     await wait(50);
   }
 }
+
+/** A daemon may not have noticed yet that its link to Redis died in the last fault: then its client has to ask again. */
+const carriedOut = (ask: () => Promise<Call>, until: number): Promise<boolean> =>
+  retry(async () => (await ask()).ok !== undefined, until);
 
 async function stopTaking(agent: Agent): Promise<void> {
   for (const [worker, declared] of agent.workers) {
@@ -84,10 +96,17 @@ const idleMs = 2000;
 async function idleBesideWork({ agents, clerk }: Scene): Promise<string[]> {
   const workers = agents.flatMap((agent) => [...agent.workers].map(([name, worker]) => ({ agent, name, worker })));
   const since = new Map<string, number>();
+  const until = Date.now() + backMs;
   for (;;) {
     const ready: Any[] = [];
-    for (const queue of queues)
-      ready.push(...((await clerk.call('queue.list', { queue, state: 'ready' })).ok?.tasks ?? []));
+    for (const queue of queues) {
+      const listed = await carriedOut(async () => {
+        const call = await clerk.call('queue.list', { queue, state: 'ready' });
+        ready.push(...(call.ok?.tasks ?? []));
+        return call;
+      }, until);
+      if (!listed) return [`the clerk could not list what is ready in ${queue} within ${backMs} ms`];
+    }
     const seen = new Set<string>();
     for (const task of ready) {
       const idle = workers.find(({ agent, name, worker }) => {
