@@ -93,7 +93,7 @@ async function stopTaking(agent: Agent): Promise<void> {
 /** Longest that a ready task may wait while a worker that serves it has nothing to do. */
 const idleMs = 2000;
 
-async function idleBesideWork({ agents, clerk }: Scene): Promise<string[]> {
+async function idleBesideWork({ world, agents, clerk }: Scene): Promise<string[]> {
   const workers = agents.flatMap((agent) => [...agent.workers].map(([name, worker]) => ({ agent, name, worker })));
   const since = new Map<string, number>();
   const until = Date.now() + backMs;
@@ -107,10 +107,13 @@ async function idleBesideWork({ agents, clerk }: Scene): Promise<string[]> {
       }, until);
       if (!listed) return [`the clerk could not list what is ready in ${queue} within ${backMs} ms`];
     }
+    // A resume tells an agent what it holds, not which worker of it was meant: the log does.
+    const claims = world.tap.standing.filter(({ own, type }) => own && type === 'task.claimed');
+    const workerOf = new Map<number, string>(claims.map(({ data }) => [data.fence, data.worker]));
     const seen = new Set<string>();
     for (const task of ready) {
       const idle = workers.find(({ agent, name, worker }) => {
-        const held = [...agent.held.values()].filter((one) => one.worker === name).length;
+        const held = [...agent.held.values()].filter(({ fence }) => workerOf.get(fence) === name).length;
         const serves = worker.queue === task.queue && (!worker.kinds || worker.kinds.includes(task.kind ?? ''));
         return serves && agent.connected && worker.sure && worker.credit > held;
       });
