@@ -28,38 +28,62 @@ function up(name: string, ...args: string[]): Running {
 }
 
 const isUp = (out: string): boolean => out.includes('Try, ');
-const urlIn = (out: string): string => /ws:\/\/\S+/.exec(out)![0];
+const urlIn = (out: string): string => /ws:\/\/[^\s"]+/.exec(out)![0];
 const redisPid = (name: string): number => JSON.parse(readFileSync(join(dir, name, 'redis.json'), 'utf8')).pid;
 
-test('the banner says where it listens and where its state is, and clients get in', async () => {
-  const daemon = up('banner');
-  await daemon.until(isUp);
-  expect(daemon.out()).toContain(`state        ${join(dir, 'banner')}\n`);
-  expect(daemon.out()).toContain(`redis        ${join(dir, 'banner', 'redis.sock')}\n`);
-  const wire = await Wire.open(urlIn(daemon.out()));
-  expect(wire.hello).toMatchObject({ protocol: 'signalbox.v1', auth: 'none' });
-  await wire.close();
-});
+/** What a running daemon shows, and the signal that ends it then. */
+const lives: {
+  what: string;
+  signal: NodeJS.Signals;
+  args: string[];
+  shows: (daemon: Running, at: string) => unknown;
+}[] = [
+  {
+    what: 'the banner says where it listens and where its state is',
+    signal: 'SIGTERM',
+    args: [],
+    shows: async (daemon, at) => {
+      await daemon.until(isUp);
+      expect(daemon.out()).toContain(`state        ${at}\n`);
+      expect(daemon.out()).toContain(`redis        ${join(at, 'redis.sock')}\n`);
+    },
+  },
+  {
+    what: '--json prints one line that says the same',
+    signal: 'SIGINT',
+    args: ['--json'],
+    shows: async (daemon, at) => {
+      await daemon.until((out) => out.includes('\n'));
+      const { ws, http, socket, pid } = JSON.parse(daemon.out());
+      expect(ws).toMatch(/^ws:\/\/127\.0\.0\.1:\d+\/v1\/ws$/);
+      expect([http, socket, pid]).toEqual([
+        ws.slice(0, -6).replace('ws:', 'http:'),
+        join(at, 'redis.sock'),
+        daemon.process.pid,
+      ]);
+    },
+  },
+  {
+    what: 'a second daemon on the same state directory is told who holds it',
+    signal: 'SIGHUP',
+    args: [],
+    shows: async (daemon, at) => {
+      await daemon.until(isUp);
+      const { code, err } = await start(['up', '--port', '0', '--state-dir', at]).ended;
+      expect(code).toBe(1);
+      expect(err).toContain(String(daemon.process.pid));
+    },
+  },
+];
 
-test('--json prints one line that says the same', async () => {
-  const daemon = up('json', '--json');
-  await daemon.until((out) => out.includes('\n'));
-  const { ws, http, socket, pid } = JSON.parse(daemon.out());
-  expect(ws).toMatch(/^ws:\/\/127\.0\.0\.1:\d+\/v1\/ws$/);
-  expect([http, socket, pid]).toEqual([
-    ws.slice(0, -6).replace('ws:', 'http:'),
-    join(dir, 'json', 'redis.sock'),
-    daemon.process.pid,
-  ]);
-});
-
-for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-  test(`${signal} stops the daemon, its Redis last, with exit code 0; the same again within a second changes nothing`, async () => {
+for (const { what, signal, args, shows } of lives) {
+  test(`${what}, and clients get in; ${signal} stops it, its Redis last, with exit code 0; the same again within a second changes nothing`, async () => {
     const name = `stop-${signal}`;
-    const daemon = up(name);
-    await daemon.until(isUp);
+    const daemon = up(name, ...args);
+    await shows(daemon, join(dir, name));
     const redis = redisPid(name);
     const watcher = await Wire.open(urlIn(daemon.out()));
+    expect(watcher.hello).toMatchObject({ protocol: 'signalbox.v1', auth: 'none' });
     daemon.process.kill(signal);
     daemon.process.kill(signal);
     expect((await daemon.ended).code).toBe(0);
@@ -93,14 +117,6 @@ test('a taken port ends the start with 1, one message, and without the Redis it 
   ]);
   const { pid } = err.split('\n').flatMap((line) => (line.includes('"started"') ? [JSON.parse(line)] : []))[0];
   expect(identityOf(pid)).toBeUndefined();
-});
-
-test('a second daemon on the same state directory is told who holds it', async () => {
-  const daemon = up('held');
-  await daemon.until(isUp);
-  const { code, err } = await start(['up', '--port', '0', '--state-dir', join(dir, 'held')]).ended;
-  expect(code).toBe(1);
-  expect(err).toContain(String(daemon.process.pid));
 });
 
 test('--ephemeral keeps nothing, and its Redis does not outlive a SIGKILL', async () => {

@@ -2,23 +2,19 @@ import { execFile } from 'node:child_process';
 import { request } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { type Facts, judgeHealth, judgeReadiness } from '../../src/ops/health.js';
 import { startDaemon, startWorld, type TestDaemon, type World } from '../support/daemon.js';
 import { startRedis } from '../support/redis.js';
 import { until } from '../support/until.js';
 import { startDeafProxy } from './deaf-proxy.js';
 
-const endings: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const end of endings.splice(0).reverse()) await end();
+/** One daemon is looked at in everything that can happen to it, one thing after the other; its stop comes last. */
+let world: World;
+beforeAll(async () => {
+  world = await startWorld({ 'gateway.allowedHosts': 'monitor.example', 'gateway.drainMs': 1500 });
 });
-
-async function world(settings = {}): Promise<World> {
-  const made = await startWorld(settings);
-  endings.push(() => made.stop());
-  return made;
-}
+afterAll(() => world.stop());
 
 async function ask(daemon: TestDaemon, path: string) {
   const response = await fetch(`${daemon.http}${path}`, { signal: AbortSignal.timeout(10_000) });
@@ -27,17 +23,18 @@ async function ask(daemon: TestDaemon, path: string) {
 
 describe('R27: /healthz and /readyz', () => {
   test('a fresh daemon is well and ready, and says how many it serves', async () => {
-    const { daemon } = await world();
+    const { daemon } = world;
     const agent = await daemon.session();
     await agent.call('queue.work', { queue: 'q', credit: 1 });
     const numbers = { reasons: [], redis: 'up', draining: false, connections: 1, sessions: 1, workers: 1 };
     expect((await fetch(`${daemon.http}/healthz`)).status).toBe(200);
     expect(await ask(daemon, '/healthz')).toMatchObject({ status: 'ok', ...numbers });
     expect(await ask(daemon, '/readyz')).toMatchObject({ status: 'ready', ...numbers });
+    await agent.close();
   });
 
   test('Redis killed: not ready, but well, for a restart of the daemon would not help; ready again when it is back', async () => {
-    const { daemon, redis } = await world();
+    const { daemon, redis } = world;
     await redis.kill();
     await until(async () => (await ask(daemon, '/readyz')).reasons.includes('Redis does not answer'));
     expect((await fetch(`${daemon.http}/readyz`)).status).toBe(503);
@@ -48,7 +45,7 @@ describe('R27: /healthz and /readyz', () => {
   });
 
   test('Redis frozen for longer than a reader may be deaf: never called stuck, neither then nor after the thaw', async () => {
-    const { daemon, redis } = await world();
+    const { daemon, redis } = world;
     process.kill(redis.pid, 'SIGSTOP');
     const verdicts = new Set<unknown>();
     const look = async () => verdicts.add((await ask(daemon, '/healthz')).status);
@@ -74,11 +71,11 @@ describe('R27: /healthz and /readyz', () => {
     const redis = await startRedis();
     const proxy = await startDeafProxy(redis.path);
     const daemon = await startDaemon(proxy.path);
-    endings.push(
-      () => redis.stop(),
-      async () => proxy.stop(),
-      () => daemon.stop(),
-    );
+    onTestFinished(async () => {
+      await daemon.stop();
+      proxy.stop();
+      await redis.stop();
+    });
     const check = () =>
       promisify(execFile)(process.execPath, [fileURLToPath(new URL('../../bin/healthcheck.js', import.meta.url))], {
         env: { ...process.env, SIGNALBOX_PORT: new URL(daemon.http).port },
@@ -98,17 +95,8 @@ describe('R27: /healthz and /readyz', () => {
     await until(async () => (await ask(daemon, '/healthz')).status === 'ok');
   });
 
-  test('a daemon that drains is well and not ready', async () => {
-    const { daemon } = await world({ 'gateway.drainMs': 1500 });
-    for (let i = 0; i < 3; i++) await daemon.wire();
-    daemon.process.kill('SIGTERM');
-    await until(async () => (await ask(daemon, '/readyz')).reasons.includes('the daemon is stopping'));
-    expect(await ask(daemon, '/healthz')).toMatchObject({ status: 'ok', draining: true });
-    expect(await daemon.stop()).toBe(0);
-  });
-
   test('answers HTTP as it should: HEAD, other methods, other paths, hosts that are not ours', async () => {
-    const { daemon } = await world({ 'gateway.allowedHosts': 'monitor.example' });
+    const { daemon } = world;
     const raw = (method: string, path: string, host = 'localhost') =>
       new Promise<number>((resolve, reject) => {
         request(`${daemon.http}${path}`, { method, headers: { host } }, (response) => {
@@ -125,6 +113,15 @@ describe('R27: /healthz and /readyz', () => {
     expect(await raw('GET', '/healthz', 'evil.example')).toBe(421);
     expect(await raw('GET', '/metrics', 'evil.example:80')).toBe(421);
     expect(await raw('GET', '/healthz', 'monitor.example:7171')).toBe(200);
+  });
+
+  test('a daemon that drains is well and not ready', async () => {
+    const { daemon } = world;
+    for (let i = 0; i < 3; i++) await daemon.wire();
+    daemon.process.kill('SIGTERM');
+    await until(async () => (await ask(daemon, '/readyz')).reasons.includes('the daemon is stopping'));
+    expect(await ask(daemon, '/healthz')).toMatchObject({ status: 'ok', draining: true });
+    expect(await daemon.stop()).toBe(0);
   });
 });
 
