@@ -31,6 +31,8 @@ export class Wire {
     this.socket = socket;
     socket.on('message', (data) => {
       for (const line of String(data).split('\n')) this.#take(JSON.parse(line));
+      // Once for all lines of a message: whoever waits looks through much of what has come.
+      this.#wake();
     });
     socket.on('close', (code, reason) => {
       this.closed = { code, reason: String(reason) };
@@ -64,7 +66,6 @@ export class Wire {
       else waiting?.resolve(line.ok);
     }
     this.lines.push(line);
-    this.#wake();
   }
 
   #wake(): void {
