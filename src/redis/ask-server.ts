@@ -25,6 +25,8 @@ export async function askServer(
     maxRetriesPerRequest: 0,
     connectTimeout: limitMs,
     commandTimeout: limitMs,
+    // How long ioredis keeps the process awake for a socket to close, also when it was closed before or never open.
+    disconnectTimeout: 50,
     protocol: 2,
     disableClientInfo: true,
   });
