@@ -121,12 +121,14 @@ export class Appender {
   }
 
   async #lastMark(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
     const heard = new Promise<void>((resolve) => {
       this.#onMark = resolve;
-      setTimeout(resolve, lastMarkMs);
+      timer = setTimeout(resolve, lastMarkMs);
     });
     this.asked();
     await heard;
+    clearTimeout(timer); // it would keep the process awake
   }
 
   #work(): void {
