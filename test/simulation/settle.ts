@@ -65,11 +65,8 @@ async function workOff(scene: Scene): Promise<string[]> {
   const waiting = await idleBesideWork(scene);
   await Promise.all(rest.map(({ agent }) => stopTaking(agent)));
   const until = Date.now() + calmMs;
-  for (const queue of queues) {
-    if (!(await carriedOut(() => clerk.work({ queue, credit: 100 }), until)))
-      return [`the clerk could not work on ${queue} within ${calmMs} ms`];
-  }
   for (;;) {
+    await serve(clerk);
     await Promise.all([...agents, clerk].map((agent) => finishHeld(agent, url)));
     const open = await unfinished(clerk);
     if (open.length === 0) return waiting;
@@ -82,6 +79,15 @@ async function workOff(scene: Scene): Promise<string[]> {
 /** A daemon may not have noticed yet that its link to Redis died in the last fault: then its client has to ask again. */
 const carriedOut = (ask: () => Promise<Call>, until: number): Promise<boolean> =>
   retry(async () => (await ask()).ok !== undefined, until);
+
+/** With a session that went with the data its workers went, too; and what was refused is asked again. */
+async function serve(clerk: Agent): Promise<void> {
+  for (const [name, { sure }] of clerk.workers) if (!sure) clerk.workers.delete(name);
+  for (const queue of queues) {
+    const serves = [...clerk.workers.values()].some((worker) => worker.queue === queue);
+    if (!serves) await clerk.work({ queue, credit: 100 });
+  }
+}
 
 async function stopTaking(agent: Agent): Promise<void> {
   for (const [worker, declared] of agent.workers) {
