@@ -7,8 +7,8 @@ for i = 1, #rows, 2 do
     local id = string.sub(rows[i], 2)
     local packed = call('GET', P .. 'run:' .. id)
     local run = packed and cmsgpack.unpack(packed)
-    if run and run[1] == 'active' and run[3] == session and run[4] == worker and run[22] == queue then
-      out[#out + 1] = { id, string.format('%.0f', run[2]) }
+    if run and run[STATE] == 'active' and run[SESSION] == session and run[WORKER] == worker and run[QUEUE] == queue then
+      out[#out + 1] = { id, string.format('%.0f', run[FENCE]) }
     end
   end
 end

@@ -13,6 +13,13 @@ local function headOf(id)
   return (string.gsub(string.sub(text, 1, keep), ',$', ''))
 end
 
+-- What a page does not show: result, progress, saved, history.
+local function withoutBulk(run)
+  for i = 18, 22 do
+    if run[i] and i ~= 19 then run[i] = '' end
+  end
+end
+
 local word = set == 'ready' and 'waiting' or set
 local rows = pageOf(P .. word .. ':' .. queue, cursor, tonumber(limit))
 if not rows then return refuse('BAD_REQUEST', '{"message":"cursor is not one this op gave","path":"cursor"}') end
@@ -26,7 +33,7 @@ for i = 1, #rows, 2 do
     if (kind == '\0' or kind == ofKind) and (tenant == '\0' or tenant == ofTenant) then
       local packed = call('GET', P .. 'run:' .. id)
       local run = flat(packed)
-      if run ~= '' then run[17], run[19], run[20], run[21] = '', '', '', '' end
+      if run ~= '' then withoutBulk(run) end
       out[#out + 1] = { id, header, run, rows[i + 1] .. ' ' .. rows[i] }
       bytes = bytes + #header + (packed and #packed or 0)
     end

@@ -3,7 +3,7 @@ import type { JsonText } from '../protocol/primitives.js';
 /** A head as stored under `task:<id>` (redis/lua/record.lua tells the fields); `members` is JSON without its braces. */
 const headFields = 13;
 
-/** Flat run as redis/lua/reading.lua gives it; '' for nothing. Indexes as in redis/lua/record.lua, less one. */
+/** Flat run as redis/lua/reading.lua gives it; '' for nothing. Indexes as in redis/lua/places.lua, less one. */
 const run = {
   state: 0,
   fence: 1,
@@ -13,14 +13,13 @@ const run = {
   attempt: 5,
   refunds: 6,
   started: 8,
-  ended: 9,
-  due: 10,
-  lease: 12,
-  result: 16,
-  fault: 17,
-  progress: 18,
-  saved: 19,
-  history: 20,
+  ended: 16,
+  result: 17,
+  fault: 18,
+  progress: 19,
+  saved: 20,
+  history: 21,
+  due: 22,
 } as const;
 
 const quote = JSON.stringify;

@@ -4,4 +4,4 @@ if call('EXISTS', P .. 'task:' .. id) == 0 then return refuse('NOT_FOUND') end
 local packed = call('GET', P .. 'run:' .. id)
 if not packed then return { 'ready', '', '' } end
 local run = cmsgpack.unpack(packed)
-return { run[1], run[17] or '', run[18] or '' }
+return { run[STATE], run[RESULT] or '', run[FAULT] or '' }

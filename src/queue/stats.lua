@@ -11,9 +11,9 @@ if oldest then
   local at = string.match(call('GETRANGE', P .. 'task:' .. oldest, 0, 20), '^(%d+)')
   local packed = call('GET', P .. 'run:' .. oldest)
   local run = packed and cmsgpack.unpack(packed)
-  -- Ready since it was enqueued, due, or given back (record.lua: 11 due, 21 history and its sixth column, the end).
-  local back = run and run[21] and run[21][#run[21]][6]
-  age = math.max(0, now - math.max(tonumber(at or now), run and run[11] or 0, back or 0))
+  -- Ready since it was enqueued, due, or given back (the sixth column of history is the end).
+  local back = run and run[HISTORY] and run[HISTORY][#run[HISTORY]][6]
+  age = math.max(0, now - math.max(tonumber(at or now), run and run[DUE] or 0, back or 0))
 end
 local row = call('HMGET', P .. 'queue:' .. queue, 'paused', 'pausedUntil', 'maxDepth')
 local paused = row[1] and not (row[2] and tonumber(row[2]) <= now)

@@ -267,7 +267,7 @@ function checkTimers(dump: Dump): void {
   for (const { id, run, state } of dump.tasks) {
     if (state !== 'active') continue;
     for (const letter of 'ltg')
-      if (leases.has(`${letter}${id}`) !== run![14]!.includes(letter)) expect.fail(`the timer ${letter} of ${id}`);
+      if (leases.has(`${letter}${id}`) !== run![15]!.includes(letter)) expect.fail(`the timer ${letter} of ${id}`);
   }
 }
 

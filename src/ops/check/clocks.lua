@@ -19,7 +19,7 @@ for set, states in pairs({ leases = { active = true }, timers = OPEN }) do
   for _, member in ipairs(call('ZRANGE', P .. set, 0, 199)) do
     local id = string.sub(member, 2)
     local packed = call('GET', P .. 'run:' .. id)
-    local state = packed and cmsgpack.unpack(packed)[1] or call('EXISTS', P .. 'task:' .. id) == 1 and 'ready' or 'gone'
+    local state = packed and cmsgpack.unpack(packed)[STATE] or call('EXISTS', P .. 'task:' .. id) == 1 and 'ready' or 'gone'
     if not states[state] then found('stray', set .. ' ' .. member, state, 'a task with this clock') end
   end
 end

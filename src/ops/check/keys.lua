@@ -12,8 +12,8 @@ local function checkTask(key, id)
   local queue = string.match(head, '^%Z*%z%Z*%z%Z*%z(%Z*)%z') or ''
   local packed = call('GET', P .. 'run:' .. id)
   local run = packed and cmsgpack.unpack(packed) or { 'ready' }
-  local state = run[1]
-  local member = state == 'scheduled' and string.format('%016.0f', run[12] or 0) .. id or id
+  local state = run[STATE]
+  local member = state == 'scheduled' and string.format('%016.0f', run[DUENO] or 0) .. id or id
   local stands = call('ZSCORE', P .. (SET[state] or state) .. ':' .. queue, member)
     or state == 'completed' and call('ZSCORE', P .. 'windowed:' .. queue, id)
   if not stands then found('orphan', key, 'in no set', state .. ' of ' .. queue) end

@@ -2,7 +2,6 @@
 -- {id, task, have, expected}, where to go on, and how many were looked at.
 -- @include reading
 -- @include pages
-local STATE, FENCE, SESSION, DUE, TIMERS = 1, 2, 3, 11, 15
 local members = pageOf(P .. set .. ':' .. queue, cursor, tonumber(limit))
 if not members then return { {}, '', 0 } end
 local rows = {}

@@ -17,8 +17,8 @@ for i = 1, #members, 2 do
     if string.sub(held, 1, 1) == 't' then
       local packed = call('GET', P .. 'run:' .. string.sub(held, 2))
       local run = packed and cmsgpack.unpack(packed)
-      if not run or run[1] ~= 'active' or run[3] ~= id then
-        found('holding', id, string.sub(held, 2) .. ' ' .. (run and run[1] or 'gone'), 'a task it runs')
+      if not run or run[STATE] ~= 'active' or run[SESSION] ~= id then
+        found('holding', id, string.sub(held, 2) .. ' ' .. (run and run[STATE] or 'gone'), 'a task it runs')
       end
     end
   end

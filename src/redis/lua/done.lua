@@ -60,7 +60,7 @@ function done.write(item)
   local run = done.runs[item.id]
   if item.result ~= '' then run[RESULT] = item.result end
   local head = task.ofRun(item.id, run)
-  run[PROGRESS] = false
+  if run[PROGRESS] then run[PROGRESS] = false end
   finish(head, run, 'completed', 'completed', holderOf(run) .. ',"attempt":' .. digits[run[ATTEMPT]] .. ',"fence":' .. int(run[FENCE]))
   return 'completed'
 end

@@ -22,7 +22,8 @@ local function finish(head, run, state, reason, more)
   if wasActive then active(head, run, -1) end
   disarm(run, head.id, 'sdltg')
   unfinished(head, -1)
-  run[STATE], run[ENDED], run[ENDING] = state, turn.now, false
+  run[STATE], run[ENDED] = state, turn.now
+  if run[ENDING] then run[ENDING] = false end
   if state == 'completed' then
     local window = head.key ~= '' and queueOf(head.queue).keyWindow or 0
     if window > 0 then add(P .. 'windowed:' .. head.queue, int(turn.now + window), head.id)

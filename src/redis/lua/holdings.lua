@@ -1,6 +1,7 @@
 -- What a session holds, as rows {kind, name, fence, queue, sinceAt, endsAt}. Written for writing scripts and for reading
 -- ones: it needs P and call only, and is told the skew between the lease clock and TIME.
 -- @include pages
+-- @include places
 local function holdingsOf(id, cursor, limit, skew)
   local rows = pageOf(P .. 'held:' .. id, cursor, limit)
   if not rows then return nil end
@@ -14,9 +15,9 @@ local function holdingsOf(id, cursor, limit, skew)
     if letter == 't' then
       at = at + 1
       local run = packed[at] and cmsgpack.unpack(packed[at])
-      if run and run[1] == 'active' and run[3] == id then
-        local lease = run[13] and call('ZSCORE', P .. 'leases', 'l' .. name)
-        out[#out + 1] = { 'task', name, string.format('%.0f', run[2]), run[22] or '', rows[i + 1],
+      if run and run[STATE] == 'active' and run[SESSION] == id then
+        local lease = run[LEASE] and call('ZSCORE', P .. 'leases', 'l' .. name)
+        out[#out + 1] = { 'task', name, string.format('%.0f', run[FENCE]), run[QUEUE] or '', rows[i + 1],
           lease and string.format('%.0f', tonumber(lease) + skew) or '' }
       end
     end

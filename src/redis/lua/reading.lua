@@ -1,3 +1,4 @@
+-- @include places
 -- For scripts that only read: the same records as redis/lua/record.lua, without a turn. A read must not begin an epoch,
 -- write a clock or count as a change.
 local P = string.sub(KEYS[1], 1, -5)
@@ -33,7 +34,7 @@ local function flat(packed)
   if not packed then return '' end
   local run, out = cmsgpack.unpack(packed), {}
   for i, value in ipairs(run) do
-    if i == 21 then out[i] = value and rowsOf(value) or ''
+    if i == 22 then out[i] = value and rowsOf(value) or ''
     elseif type(value) == 'number' then out[i] = string.format('%.0f', value)
     else out[i] = value or '' end
   end

@@ -3,12 +3,9 @@
 --   task:<id>  text, \0 between: enqueuedAt, deadlineAt, startByAt, queue, kind, tenant, priority, maxAttempts,
 --              timeoutMs, leaseMs, backoff, key, bytes of the payload, then the JSON members kind, metadata,
 --              traceparent, payload as they go into a `tasks` line. Names hold no control characters.
---   run:<id>   cmsgpack list, below. Absent while the task is fresh and ready.
+--   run:<id>   cmsgpack list, see places.lua. Absent while the task is fresh and ready.
 -- @include session
-local STATE, FENCE, SESSION, WORKER, AGENT, ATTEMPT, REFUNDS, SCORE = 1, 2, 3, 4, 5, 6, 7, 8
-local STARTED, ENDED, DUE, DUENO, LEASE, TIMEOUT, TIMERS, ENDING = 9, 10, 11, 12, 13, 14, 15, 16
-local RESULT, FAULT, PROGRESS, SAVED, HISTORY = 17, 18, 19, 20, 21
-local QUEUE, TENANT, KIND, KEY, PRIORITY, ENQUEUED = 22, 23, 24, 25, 26, 27
+-- @include places
 
 local BANDS = { [0] = 'background', 'low', 'normal', 'high', 'critical' }
 local function band(priority)
@@ -19,8 +16,8 @@ local task = {}
 
 -- A run repeats what every later step needs of the head, so that a completion never reads the payload again.
 local function newRun(head, state, score)
-  local run = { state, 0, false, false, false, 0, 0, score, false, false, false, false, false, false, '', false,
-    false, false, false, false, false, head.queue, head.tenant, head.kind, head.key, head.priority, head.at }
+  local run = { state, 0, false, false, false, 0, 0, score, false, head.at, head.queue, head.tenant, head.kind, head.key,
+    head.priority, '', false }
   if head.startBy then run[TIMERS] = run[TIMERS] .. 's' end
   if head.deadline then run[TIMERS] = run[TIMERS] .. 'd' end
   return run

@@ -171,7 +171,16 @@ local function disarm(run, id, letters)
   run[TIMERS] = left
 end
 
-local function save(id, run) put('run:' .. id, cmsgpack.pack(run)) end
+local function save(id, run)
+  local last = 27
+  while last > 17 and not run[last] do
+    run[last] = nil
+    last = last - 1
+  end
+  -- A list with holes is packed as a map.
+  for i = 18, last do run[i] = run[i] or false end
+  put('run:' .. id, cmsgpack.pack(run))
+end
 
 -- Lanes into counters: `counts:` by kind and band, `lanes:` by kind, `share:` and `busy:` by tenant.
 local function sumLanes()
