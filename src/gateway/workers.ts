@@ -1,6 +1,6 @@
 import type { SessionRef } from '../context.js';
 import type { QueueJoins, Release } from '../queue/joins.js';
-import type { Asked, ClaimedTask, ClaimRow, Dispatcher, Fresh } from '../queue/port.js';
+import type { Asked, ClaimedTask, ClaimRows, Dispatcher, Fresh } from '../queue/port.js';
 import { askEager, askIdle, type Row, tasksMax, wantArgs, wantsMax } from './asking.js';
 import { type Owner, QueueTakers, type Taker, type TaskHolder } from './worker.js';
 
@@ -214,16 +214,16 @@ export class WorkerPool implements Dispatcher {
     this.#queues.set(queue, takers);
   }
 
-  #settle(rows: readonly Row[], got: readonly ClaimRow[]): void {
+  #settle(rows: readonly Row[], got: ClaimRows): void {
     const given: ClaimedTask[][] = rows.map(() => []);
     const gone = new Set<number>();
     let more = false;
-    for (const row of got) {
-      if (row.length > 1) {
-        const [want, task, fence, line] = row as [number, string, string, string];
-        given[want - 1]!.push({ task, fence: Number(fence), line });
-      } else if (row[0] === 0) more = true;
-      else gone.add(-row[0] - 1);
+    for (let at = 0; at < got.length; at += 4) {
+      const want = got[at] as number;
+      const [task, fence, line] = got.slice(at + 1, at + 4) as [string, string, string];
+      if (want > 0) given[want - 1]!.push({ task, fence: Number(fence), line });
+      else if (want === 0) more = true;
+      else gone.add(-want - 1);
     }
     rows.forEach(({ taker, count, generation }, i) => {
       taker.pending -= count;

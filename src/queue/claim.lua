@@ -1,5 +1,6 @@
 -- What this daemon's idle workers and waiting `queue.claim` calls want, served in one step.
 -- @include claim
-local rows = claims.serve(batchAt)
+claims.read(batchAt)
+local rows = claims.serve()
 task.flush()
 return turn.close({ rows })

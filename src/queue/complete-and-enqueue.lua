@@ -23,12 +23,12 @@ if not clean then
     if not puts.results[i] or string.sub(puts.results[i], 1, 1) ~= '!' then puts.results[i] = withheld end
   end
   task.flush()
-  -- { 0 }: workers were not served, which does not say that there is nothing for them.
-  return turn.close({ completions, puts.results, { { 0 } }, puts.full() })
+  -- 0: workers were not served, which does not say that there is nothing for them.
+  return turn.close({ completions, puts.results, { 0, '', '', '' }, puts.full() })
 end
 for i, item in ipairs(done.items) do completions[i] = completions[i] or done.write(item) end
-local results = puts.write()
-task.flush()
-local rows = claims.serve(at)
+claims.read(at)
+local results = puts.write(claims.direct)
+local rows = claims.serve()
 task.flush()
 return turn.close({ completions, results, rows, puts.full() })

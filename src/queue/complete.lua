@@ -8,7 +8,7 @@ local results = {}
 for i, item in ipairs(done.items) do
   results[i] = done.check(item) or done.write(item)
 end
-task.flush()
-local rows = claims.serve(at)
+claims.read(at)
+local rows = claims.serve()
 task.flush()
 return turn.close({ results, rows })

@@ -4,8 +4,8 @@
 -- @include claim
 local at = puts.read(batchAt)
 puts.check(tonumber(kindsMax))
-local results = puts.write()
-task.flush()
-local rows = claims.serve(at)
+claims.read(at)
+local results = puts.write(claims.direct)
+local rows = claims.serve()
 task.flush()
 return turn.close({ results, rows, puts.full() })

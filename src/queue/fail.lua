@@ -27,7 +27,7 @@ for i, item in ipairs(items) do
     end
   end
 end
-task.flush()
-local rows = claims.serve(at)
+claims.read(at)
+local rows = claims.serve()
 task.flush()
 return turn.close({ results, rows })

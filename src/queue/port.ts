@@ -55,15 +55,15 @@ export interface ClaimedTask {
 }
 
 /**
- * Rows of claims.serve in redis/lua/claim.lua: `[want, task, fence, line]`; `[-want]` for a session that does not speak
- * here any more; `[0]` if the script stopped at its bound while there was more to give.
+ * Rows of claims.serve in redis/lua/claim.lua: want, task, fence, line in one list; `-want` and blanks for a session
+ * that does not speak here any more; `0` and blanks if the script stopped at its bound while there was more to give.
  */
-export type ClaimRow = [number, string, string, string] | [number];
+export type ClaimRows = readonly (number | string)[];
 
 /** What idle workers want, as script arguments; must be settled with the script's rows, or failed with its error. */
 export interface Asked {
   readonly args: readonly (string | number)[];
-  settle(rows: readonly ClaimRow[]): void;
+  settle(rows: ClaimRows): void;
   fail(error: unknown): void;
 }
 

@@ -24,7 +24,7 @@ for i, item in ipairs(items) do
     results[i] = not held and refusal or giveBack(task.header(item.id), held, item.reason, item)
   end
 end
-task.flush()
-local rows = claims.serve(at)
+claims.read(at)
+local rows = claims.serve()
 task.flush()
 return turn.close({ results, rows })

@@ -7,8 +7,14 @@
 -- @include finish
 -- Bounds of one script: bytes of lines, tasks looked at, commands. `bite` is how many are picked at a time; it grows
 -- while tasks are small, so that a script never reads many times what it may hand out.
-local claims = { rows = {}, steps = 0, bytes = 0, tasks = 0, bite = 16, bytesMax = 1048576 }
+local claims = { wants = {}, straight = {}, rows = {}, steps = 0, bytes = 0, tasks = 0, bite = 16, bytesMax = 1048576 }
 local function spent() return claims.bytes >= claims.bytesMax or claims.tasks >= 200 or claims.steps >= 3000 end
+
+-- One row of the reply, in four places of one list: Redis looks at every inner list for six names that replies may have.
+local function answer(index, id, fence, line)
+  local rows, at = claims.rows, #claims.rows
+  rows[at + 1], rows[at + 2], rows[at + 3], rows[at + 4] = index, id, fence, line
+end
 
 -- Tenants at the front of `kinds`, by true virtual time: a list sorted by time, each with the lanes it is ready in.
 local function frontTenants(queue, kinds, want)
@@ -98,18 +104,17 @@ end
 local function handOut(want, head, run, score)
   local known, fence = queueOf(head.queue), nextFence()
   local fenceText = int(fence)
-  run = run or newRun(head, 'active', score)
-  run[STATE], run[FENCE], run[SCORE], run[STARTED], run[ENDED] = 'active', fence, score, turn.now, false
-  run[SESSION], run[WORKER], run[AGENT] = want.session, want.worker, session(want.session).agent
-  run[ATTEMPT], run[DUE], run[DUENO], run[ENDING] = run[ATTEMPT] + 1, false, false, false
   local lease, timeout = head.lease or want.lease or known.lease, head.timeout or known.timeout
-  run[LEASE], run[TIMEOUT] = lease or false, timeout or false
+  if run then run[ENDED], run[DUE], run[DUENO], run[ENDING], run[LEASE], run[TIMEOUT] = false end
+  run = run or newRun(head, 'active', score)
+  run[STATE], run[FENCE], run[SCORE], run[STARTED], run[ATTEMPT] = 'active', fence, score, turn.now, run[ATTEMPT] + 1
+  run[SESSION], run[WORKER], run[AGENT] = want.session, want.worker, session(want.session).agent
+  if lease then run[LEASE] = lease end
+  if timeout then run[TIMEOUT] = timeout end
   disarm(run, head.id, 's')
   if lease then arm(run, head.id, 'l', turn.lease + lease) end
   if timeout then arm(run, head.id, 't', turn.lease + timeout) end
   save(head.id, run)
-  remove(known.waiting, head.id)
-  waits(head, -1)
   active(head, run, 1)
   tell('task.claimed', head, want.told, digits[run[ATTEMPT]], ',"fence":' .. fenceText)
   local more = (lease and ',"leaseMs":' .. digits[lease] or '') .. (timeout and ',"timeoutMs":' .. digits[timeout] or '') ..
@@ -117,7 +122,7 @@ local function handOut(want, head, run, score)
     (run[SAVED] and ',"saved":' .. run[SAVED] or '')
   local line = '{"task":' .. head.json .. ',"queue":' .. known.json .. ',"attempt":' .. digits[run[ATTEMPT]] ..
     ',"maxAttempts":' .. digits[head.attempts or known.attempts] .. ',"fence":' .. fenceText .. more .. ',' .. head.members .. '}'
-  claims.rows[#claims.rows + 1] = { want.index, head.id, fenceText, line }
+  answer(want.index, head.id, fenceText, line)
 end
 
 -- A picked task that may not start any more: its deadline, or before its first start its startBy, is over.
@@ -149,23 +154,49 @@ local function give(want, picked)
         finish(head, run or newRun(head, 'ready', row[2]), 'expired', 'deadline')
       else
         known.vtime, known.served = math.max(known.vtime, row.start), true
+        remove(known.waiting, head.id)
+        waits(head, -1)
         handOut(want, head, run, row[2])
         want.bytes, claims.bytes, given = want.bytes + size, claims.bytes + size, given + 1
       end
     end
   end
-  local fits = given > 0 and floor((claims.bytesMax - claims.bytes) / claims.bytes * #claims.rows) or claims.bite
+  local fits = given > 0 and floor((claims.bytesMax - claims.bytes) / claims.bytes * #claims.rows / 4) or claims.bite
   claims.bite = math.max(1, math.min(64, claims.bite * 2, fits))
   return given, full
+end
+
+-- A new task that finds a worker while nothing waits in its queue goes straight to it: it would be the next one anyway,
+-- so the sets of those who wait need not be written and read back. Only while all new tasks of the queue share tenant,
+-- kind and priority, and not behind one that could not go: else order is what the lanes say. True if it went.
+function claims.direct(head, tail, score)
+  local known = queueOf(head.queue)
+  if known.idle == nil then
+    known.idle = known.groups == 1 and not known.paused and call('EXISTS', known.waiting) == 0
+  end
+  if head.startBy or head.deadline or spent() then known.idle = false end
+  if not known.idle then return false end
+  for _, want in ipairs(claims.wants) do
+    local size = #tail + 1000
+    local fits = not want.room or want.bytes == 0 or want.bytes + size <= want.room
+    if want.queue == head.queue and want.count > 0 and fits and (not want.kinds or want.serves[head.kind]) then
+      local attempts, timeout, lease, _, _, _, from = struct.unpack('ssssss', tail)
+      head.attempts, head.timeout, head.lease = tonumber(attempts), tonumber(timeout), tonumber(lease)
+      head.members = string.sub(tail, from)
+      claims.straight[#claims.straight + 1] = { want, head, score }
+      want.count, want.bytes = want.count - 1, want.bytes + size
+      claims.bytes, claims.tasks = claims.bytes + size, claims.tasks + 1
+      return true
+    end
+  end
+  known.idle = false
+  return false
 end
 
 -- Serves one want.
 local function serve(want)
   local known = queueOf(want.queue)
   if known.paused then return end
-  -- What every `task.claimed` of this want says of its holder.
-  local worker = string.byte(want.worker) ~= 0 and ',"worker":' .. name(want.worker) or ''
-  want.told = ',' .. session(want.session).holder .. worker .. ',"attempt":'
   local kinds = want.kinds or call('ZRANGE', P .. 'lanes:' .. want.queue, 0, 64)
   local left, full = want.count, false
   while left > 0 and not full and not spent() do
@@ -182,7 +213,7 @@ local function serve(want)
     task.flush()
   end
   -- Stopped by the bound of the script, not by an empty queue: who got less than it wanted should ask again.
-  if left > 0 and (full or spent()) then claims.rows[#claims.rows + 1] = { 0 } end
+  if left > 0 and (full or spent()) then answer(0, '', '', '') end
   if known.served then
     if call('EXISTS', P .. 'waiting:' .. want.queue) == 0 then
       call('DEL', P .. 'vtime:' .. want.queue)
@@ -195,21 +226,39 @@ end
 
 -- Wants stand in ARGV from `at`: their number, then for each session, binding, worker (\0 first: a queue.claim call, which
 -- has no worker's name), queue, kinds ('' for all, else \0 between), leaseMs, count, room ('' or the bytes its tasks may
--- take together). Answers the claims as rows {want, task, fence, line}, and for each want whose session
--- does not speak here any more its index, negative.
-function claims.serve(at)
+-- take together).
+function claims.read(at)
   local number = tonumber(ARGV[at])
   at = at + 1
   for index = 1, number do
-    local want = { index = index, session = ARGV[at], binding = ARGV[at + 1], worker = ARGV[at + 2], queue = ARGV[at + 3],
+    local want = { index = index, session = ARGV[at], worker = ARGV[at + 2], queue = ARGV[at + 3],
       lease = tonumber(ARGV[at + 5]), count = tonumber(ARGV[at + 6]), room = tonumber(ARGV[at + 7]), bytes = 0 }
     if ARGV[at + 4] ~= '' then
-      want.kinds = {}
-      for kind in string.gmatch(ARGV[at + 4], '%Z+') do want.kinds[#want.kinds + 1] = kind end
+      want.kinds, want.serves = {}, {}
+      for kind in string.gmatch(ARGV[at + 4], '%Z+') do
+        want.kinds[#want.kinds + 1], want.serves[kind] = kind, true
+      end
     end
-    if speaks(want.session, want.binding) then serve(want)
-    else claims.rows[#claims.rows + 1] = { -index } end
+    if speaks(want.session, ARGV[at + 1]) then
+      -- What every `task.claimed` of this want says of its holder.
+      local worker = string.byte(want.worker) ~= 0 and ',"worker":' .. name(want.worker) or ''
+      want.told = ',' .. session(want.session).holder .. worker .. ',"attempt":'
+      claims.wants[#claims.wants + 1] = want
+    else answer(-index, '', '', '') end
     at = at + 8
+  end
+end
+
+-- Serves what was read, first with what goes straight. Answers the claims as rows want, task, fence, line in
+-- one list, and for each want whose session does not speak here any more its index, negative.
+function claims.serve()
+  for _, row in ipairs(claims.straight) do handOut(row[1], row[2], nil, row[3]) end
+  for _, want in ipairs(claims.wants) do
+    if want.count > 0 then
+      -- Lanes and times must be true before they are looked at.
+      task.flush()
+      serve(want)
+    end
   end
   return claims.rows
 end

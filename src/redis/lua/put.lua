@@ -13,6 +13,7 @@ function puts.read(at)
   for i = 1, number do
     groups[i] = { queue = ARGV[at], kind = ARGV[at + 1], tenant = ARGV[at + 2], priority = tonumber(ARGV[at + 3]) }
     groups[i].lane = laneOf(ARGV[at], ARGV[at + 1], ARGV[at + 2])
+    groups[i].lane.queue.groups = (groups[i].lane.queue.groups or 0) + 1
     groups[i].head = concat({ ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] }, '\0') .. '\0'
     at = at + 4
   end
@@ -152,7 +153,7 @@ function puts.check(kindsMax)
   return clean
 end
 
-local function write(item)
+local function write(item, handOver)
   local group = item.group
   local head = { id = item.id, at = turn.now, queue = group.queue, kind = group.kind, tenant = group.tenant,
     priority = group.priority, key = item.key, startBy = item.startBy, deadline = item.deadline, lane = group.lane }
@@ -177,15 +178,16 @@ local function write(item)
     tell('task.enqueued', head, ',"priority":' .. digits[group.priority], ',"state":"scheduled","runAt":"' .. iso(item.due) .. '"')
     return 'scheduled'
   end
-  toReady(head, place(known, group.priority))
   tell('task.enqueued', head, ',"priority":', digits[group.priority], ',"state":"ready"')
+  local score = place(known, group.priority)
+  if not (handOver and handOver(head, item.tail, score)) then toReady(head, score) end
   return 'ready'
 end
 
--- Second pass: what passed the first is written. Answers one text an item.
-function puts.write()
+-- Second pass: what passed the first is written, and where `handOver` finds somebody for it, given on. One text an item.
+function puts.write(handOver)
   for i, item in ipairs(puts.items) do
-    puts.results[i] = puts.results[i] or write(item)
+    puts.results[i] = puts.results[i] or write(item, handOver)
   end
   return puts.results
 end
