@@ -1,7 +1,7 @@
 import { Refusal, type WireError } from '../errors.js';
 import type { Budget } from './budget.js';
 import { refusalOf } from './errors.js';
-import { batchMax, lineBytesMax } from './options.js';
+import { lineBytesMax } from './options.js';
 import type { Requests } from './requests.js';
 import type { Frame } from './socket.js';
 
@@ -24,6 +24,12 @@ export interface JoinerOptions {
   /** Sees the whole answer of a batch, besides its items. */
   readonly answered?: (ok: Frame) => void;
 }
+
+/**
+ * A request is answered when the last of its items is. A turn with a hundred items in one request, and the hundred that
+ * its answer sets off, would go in lockstep: client, daemon and Redis each work while the two others wait.
+ */
+const itemsMax = 50;
 
 /** Room for `{"id":…,"op":"…","params":…}` around the params. */
 const envelopeBytes = 200;
@@ -67,7 +73,7 @@ export class Joiner {
     let bytes = 0;
     for (let at = 0; at < items.length; at++) {
       const next = items[at]!.bytes;
-      if (at - from >= batchMax || bytes + next > this.roomBytes) {
+      if (at - from >= itemsMax || bytes + next > this.roomBytes) {
         this.send(items.slice(from, at));
         from = at;
         bytes = 0;

@@ -29,9 +29,12 @@ export interface JoinerBounds<Item> {
   readonly overflow: () => Error;
 }
 
+/** Fewer items are not shared out: a call costs as much as ten of them. */
+const shareMin = 16;
+
 /**
  * Joins what arrives in one turn of the event loop into one call. While `callsMax` calls are on their way, arrivals
- * wait and the next call takes them all: under load the batch grows by itself and a lone item waits for nobody.
+ * wait: under load the batch grows by itself and a lone item waits for nobody.
  * Bounded by `itemsMax` and `bytesMax` a call (scripts must stay short; a lone larger item goes alone), and by `waitingMax`
  * items and `waitingBytesMax` in all, beyond which `add` rejects.
  */
@@ -91,11 +94,14 @@ export class Joiner<Item, Result> {
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
-      while (this.#waiting > 0 && this.#calls < this.#callsMax) this.#call();
+      while (this.#waiting > 0 && this.#calls < this.#callsMax) {
+        // Shared between the calls that may go, so that one is carried out while the answer of the other is worked on.
+        this.#call(Math.max(shareMin, Math.ceil(this.#waiting / (this.#callsMax - this.#calls))));
+      }
     });
   }
 
-  #call(): void {
+  #call(share: number): void {
     const items: Item[] = [];
     const parts: Part<Item, Result>[] = [];
     const { bytesMax = Number.POSITIVE_INFINITY } = this.#bounds;
@@ -112,7 +118,7 @@ export class Joiner<Item, Result> {
       if (group.taken > from) parts.push({ group, from, count: group.taken - from });
       if (group.taken < group.items.length) break;
       done++;
-      if (items.length === this.#itemsMax) break;
+      if (items.length >= share || items.length === this.#itemsMax) break;
     }
     this.#groups.splice(0, done);
     this.#waiting -= items.length;

@@ -3,7 +3,7 @@ import { Joiner } from '../lib/joiner.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 import { type PutItem, putArgs } from './items.js';
-import type { ClaimRow, Dispatcher, Fresh } from './port.js';
+import type { ClaimRows, Dispatcher, Fresh } from './port.js';
 
 const enqueueScript = lua(import.meta.url, './enqueue.lua', ['kindsMax']);
 const completeScript = lua(import.meta.url, './complete.lua');
@@ -114,8 +114,9 @@ export class QueueJoins {
     puts: readonly PutItem[],
   ): Promise<{ completions: string[]; puts: PutResult[] }> {
     const run = async () => {
+      await undefined; // until the credit of `items` is free
       const args = [this.#kindsMax, ...completionArgs(items), ...putArgs(puts)];
-      type Reply = [string[], string[], ClaimRow[], string[]];
+      type Reply = [string[], string[], ClaimRows, string[]];
       const [completions, results, , full] = await this.#asking<Reply>(bothScript, args, 2, freshOf(puts));
       return { completions, puts: withPressure(puts, results, full) };
     };
@@ -130,7 +131,7 @@ export class QueueJoins {
 
   /** Serves idle workers and waiting claims once. */
   async claim(): Promise<void> {
-    await this.#asking<[ClaimRow[]]>(claimScript, [], 0);
+    await this.#asking<[ClaimRows]>(claimScript, [], 0);
   }
 
   /**
@@ -142,9 +143,11 @@ export class QueueJoins {
     run: () => Promise<T>,
     textsOf: (reply: T) => readonly string[],
   ): Promise<T> {
+    // Begun first: the script of this very completion, and not a claim of its own, asks for the credit freed here.
+    const begun = run();
     const undo = items.map((item) => this.#dispatcher.finished(item.session, item.task, item.fence));
     try {
-      const reply = await run();
+      const reply = await begun;
       textsOf(reply).forEach((text, i) => {
         if (staysHeld(text)) undo[i]!();
       });
@@ -164,7 +167,7 @@ export class QueueJoins {
     const asked = this.#dispatcher.ask(fresh);
     try {
       const reply = await this.#namespace.call<Reply>(script, [...args, ...asked.args]);
-      asked.settle(reply[rowsAt] as ClaimRow[]);
+      asked.settle(reply[rowsAt] as ClaimRows);
       return reply;
     } catch (error) {
       asked.fail(error);
@@ -173,14 +176,14 @@ export class QueueJoins {
   }
 
   async #put(items: readonly PutItem[]): Promise<PutResult[]> {
-    type Reply = [string[], ClaimRow[], string[]];
+    type Reply = [string[], ClaimRows, string[]];
     const args = [this.#kindsMax, ...putArgs(items)];
     const [results, , full] = await this.#asking<Reply>(enqueueScript, args, 1, freshOf(items));
     return withPressure(items, results, full);
   }
 
   async #complete(items: readonly Completion[]): Promise<string[]> {
-    return (await this.#asking<[string[], ClaimRow[]]>(completeScript, completionArgs(items), 1))[0];
+    return (await this.#asking<[string[], ClaimRows]>(completeScript, completionArgs(items), 1))[0];
   }
 
   async #fail(items: readonly Failure[]): Promise<string[]> {
@@ -189,7 +192,7 @@ export class QueueJoins {
       args.push(item.task, item.fence, item.session, item.binding, item.error, item.cut);
       args.push(item.retry ? 1 : 0, item.afterMs ?? '', Math.random());
     }
-    return (await this.#asking<[string[], ClaimRow[]]>(failScript, args, 1))[0];
+    return (await this.#asking<[string[], ClaimRows]>(failScript, args, 1))[0];
   }
 
   async #release(items: readonly Release[]): Promise<string[]> {
@@ -197,7 +200,7 @@ export class QueueJoins {
     for (const item of items) {
       args.push(item.task, item.fence, item.session, item.binding, item.reason, item.afterMs ?? '', item.saved);
     }
-    return (await this.#asking<[string[], ClaimRow[]]>(releaseScript, args, 1))[0];
+    return (await this.#asking<[string[], ClaimRows]>(releaseScript, args, 1))[0];
   }
 }
 

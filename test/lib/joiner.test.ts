@@ -48,6 +48,15 @@ describe('a joiner', () => {
     expect([await first, await rest]).toEqual([['r1'], [['r2'], ['r3'], ['r4'], ['r5'], ['r6']]]);
   });
 
+  it('what waits is shared between the calls that may go, groups whole, so that their answers come apart', async () => {
+    const { joiner, calls, turn } = rig({ itemsMax: 100, callsMax: 2, waitingMax: 200 });
+    const groups = [30, 30, 20, 20].map((length) => joiner.add(Array.from({ length }, (_, i) => i)));
+    await turn();
+    expect(calls.map(({ items }) => items.length)).toEqual([60, 40]);
+    for (const { items, resolve } of calls) resolve(items.map(String));
+    expect((await Promise.all(groups)).map(({ length }) => length)).toEqual([30, 30, 20, 20]);
+  });
+
   it('a group larger than a call is cut, and resolves whole, though its calls end in any order', async () => {
     const { joiner, calls, turn, answer } = rig({ callsMax: 3 });
     const group = joiner.add([1, 2, 3, 4, 5, 6, 7, 8, 9]);
