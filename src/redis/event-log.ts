@@ -157,6 +157,8 @@ export class EventLog implements Service {
     if (!rows) return await this.#compare(client);
     const entries = rows.map(([id, fields]) => new LogEntry(id, fields, this.#source));
     this.#adapt(entries);
+    // A script's reply arrives together with the entry it wrote: who waits for the reply goes first.
+    await new Promise(setImmediate);
     await this.#take(entries);
   }
 
