@@ -12,6 +12,7 @@ export const redisFlags = {
   appendfsync: 'everysec',
   save: '',
   'maxmemory-policy': 'noeviction',
+  'zset-max-listpack-entries': '16',
 } as const;
 
 export interface BenchRedis {
