@@ -36,11 +36,9 @@ export const Ms = z.int().min(1).max(maxDurationMs);
 export const MsOrZero = z.int().min(0).max(maxDurationMs);
 
 /** RFC 3339 with an offset. One that is past means at once; after 9999 there is no way to write it. */
-export const Instant = z.iso
-  .datetime({ offset: true })
-  .refine((text) => Date.parse(text) < Date.UTC(10_000, 0), {
-    message: 'expected an instant before the year 10000, in UTC',
-  });
+export const Instant = z.iso.datetime({ offset: true }).refine((text) => Date.parse(text) < Date.UTC(10_000, 0), {
+  message: 'expected an instant before the year 10000, in UTC',
+});
 
 /** Fences and offsets: integers below 2^53. */
 export const Fence = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
