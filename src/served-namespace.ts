@@ -49,7 +49,11 @@ export class ServedNamespace implements Service {
   constructor({ name, daemon, config, runner, openReader, registry, onError }: ServedOptions) {
     this.name = `namespace ${name}`;
     this.#onError = onError;
-    const namespace = new Namespace(name, runner, { daemon, eventsMax: config.log.eventsMax });
+    const namespace = new Namespace(name, runner, {
+      daemon,
+      eventsMax: config.log.eventsMax,
+      ttlMs: config.session.ttlMs,
+    });
     this.namespace = namespace;
     this.pool = new WorkerPool((session, worker, queue) => heldByWorker(namespace, session, worker, queue));
     this.queues = new QueueJoins(namespace, this.pool, config.queue);

@@ -33,7 +33,7 @@ export interface KeyRow {
  */
 const page = String.raw`
 # The log and what orders it
-meta | hash | format, offset (head), epoch, replid, fence, skew, seen (last TIME), tail, bytes and second (side index), due (counter) | never | every script (turn.lua)
+meta | hash | format, offset (head), epoch, replid, fence, skew, seen (last TIME), tail, bytes and second (side index), due (counter), clean (stop mark: the fence it came after), graceUntil (lease) | never | every script (turn.lua)
 log | stream | one entry a script: id <last offset>-0; by, epoch, at, n, types, events | trimmed by count, age, bytes | turn.lua only
 logIndex | zset | <offset>:<ms>:<bytes> by offset: the place of the log before each second | with the log | turn.lua, trim-log
 epochs | zset | epoch → its first offset | when the whole epoch is trimmed (the last 64 stay) | turn.lua, trim-log
@@ -82,7 +82,7 @@ grant:<grant> | string | session, owner, [name, weight]…, state, ticket, fence
 lockWaits | zset | <name>\0<ticket, 16 digits>\0<grant>, score 0: FIFO of every lock by lex | granted or ended | lock scripts | lock
 lockHolds | zset | <name>\0<grant>, score 0 | released | lock scripts | lock
 lockPaths | zset | held and waited path locks by lex, for ancestor and descendant search | released | lock scripts | lock
-lockDue | zset | wait deadlines, own leases, longest holds, ends of delay (lease) | fired | lock scripts | lock
+lockDue | zset | w<grant> e<grant> h<grant> d<node> p<queue> g: waits, own leases, longest holds, delays, queues to go on with, the grace (lease) | fired | lock scripts, turn.lua | lock
 # Limits and the ledger
 limit:<name> | hash | definition, level and instant by dimension, blockedUntil, probe, virtual time | undefined | limit scripts | limit
 limitWindow:<#name>:<name>:<dimension> | zset | strict window: sub-bucket → amount | window over | limit scripts | limit

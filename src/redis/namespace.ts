@@ -11,6 +11,8 @@ export type Arg = string | number | Buffer;
 export interface NamespaceOptions {
   readonly daemon: string;
   readonly eventsMax: number;
+  /** Time to live of a session that asks for none: the least grace after an epoch that was not a clean stop. */
+  readonly ttlMs?: number;
 }
 
 /**
@@ -23,6 +25,7 @@ export class Namespace {
   readonly daemon: string;
   readonly #runner: ScriptRunner;
   readonly #eventsMax: number;
+  readonly #ttlMs: number;
   readonly #keys: readonly [string, string];
   #fence = '0';
   #position = '';
@@ -33,6 +36,7 @@ export class Namespace {
     this.daemon = options.daemon;
     this.#runner = runner;
     this.#eventsMax = options.eventsMax;
+    this.#ttlMs = options.ttlMs ?? 15_000;
     this.#keys = [metaKey(name), neverKey(name)];
   }
 
@@ -60,6 +64,7 @@ export class Namespace {
         this.#fence,
         this.#position,
         this.#eventsMax,
+        this.#ttlMs,
         ...args,
       ]);
     } catch (error) {

@@ -38,9 +38,9 @@ export function lua(from: string, file: string, args: readonly string[] = []): S
 
 /**
  * What every script gets first: the calling daemon's id, the highest fence and the last position it has seen
- * (`epoch:offset`), and the log's bound in events. redis/namespace.ts fills them in.
+ * (`epoch:offset`), the log's bound in events, and the default time to live of a session. redis/namespace.ts fills them in.
  */
-export const commonArgs = ['daemon', 'fenceFloor', 'seenPosition', 'eventsMax'] as const;
+export const commonArgs = ['daemon', 'fenceFloor', 'seenPosition', 'eventsMax', 'ttlDefault'] as const;
 
 function include(body: string, seen: Set<string>): string {
   return body.replace(/^-- *@include (\S+)$/gm, (_, name: string) => {

@@ -4,6 +4,9 @@
 -- @include turn
 local key = P .. 'daemons'
 if leaving == '1' then
+  -- The stop mark: nothing that was given before it can be lost without it (turn.lua).
+  call('HSET', KEYS[1], 'clean', int(turn.last))
+  turn.touched = true
   if call('ZREM', key, daemon) == 1 then emit('daemon.left', json(daemon), '{"daemon":' .. json(daemon) .. ',"reason":"stopped"}') end
   return turn.close({})
 end

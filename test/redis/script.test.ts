@@ -23,9 +23,9 @@ describe('a script file', () => {
   const turn = lua(import.meta.url, './turn.lua', ['mode', 'count']);
 
   test('gets its arguments as locals, its includes once, and keeps its flags first', () => {
-    const common = `local ${[...commonArgs, 'mode', 'count'].join(', ')} = unpack(ARGV, 1, 6)`;
+    const common = `local ${[...commonArgs, 'mode', 'count'].join(', ')} = unpack(ARGV, 1, 7)`;
     expect(turn.lua).toContain(common);
-    expect(turn.lua).toContain('local batchAt = 7\n');
+    expect(turn.lua).toContain('local batchAt = 8\n');
     expect(turn.lua).not.toContain('@include');
     expect(turn.lua.match(/local function refuse/g)).toHaveLength(1);
     expect(turn.name).toBe('redis/turn');
@@ -48,7 +48,7 @@ describe('a script file', () => {
 
 describe('the runner', () => {
   const echo = lua(import.meta.url, './echo.lua', ['word']);
-  const args = ['d', '0', '', '1', 'w'] as const;
+  const args = ['d', '0', '', '1', '15000', 'w'] as const;
 
   test('loads everything when the connection becomes ready, and again after a reconnect', async () => {
     const own = openRedis({ kind: 'socket', path: redis.path }, 'commands', 2000);
@@ -71,7 +71,7 @@ describe('the runner', () => {
     expect(await runner.run(echo, ['k'], args)).toBe('w');
     await client.script('FLUSH');
     const all = await Promise.all(
-      Array.from({ length: 20 }, (_, i) => runner.run(echo, ['k'], ['d', '0', '', '1', Buffer.from(`ü${i}`)])),
+      Array.from({ length: 20 }, (_, i) => runner.run(echo, ['k'], ['d', '0', '', '1', '15000', Buffer.from(`ü${i}`)])),
     );
     expect(all).toEqual(Array.from({ length: 20 }, (_, i) => `ü${i}`));
   });

@@ -9,6 +9,10 @@
 -- Fence: max(stored + 1, TIME in microseconds, highest the daemon has seen + 1). The counter may be lost with the store
 -- and the clock may go back; both at once would be needed for a fence to fall.
 --
+-- Grace: what a new epoch may have lost includes who held which lock. Unless everything was written in order (the stop mark
+-- of a daemon, after the last fence there was), locks are granted to newcomers only when the longest lived session would
+-- have run out; until then holders reclaim.
+--
 -- Lease clock: TIME minus skew. When TIME is 5 s ahead of the last seen (an outage, a stopped machine, a jump) or behind
 -- it, the difference goes into skew: leases stand still instead of all running out at once.
 local P = string.sub(KEYS[1], 1, -5)
@@ -60,6 +64,7 @@ local function beginEpoch(reason, replid)
   local before = turn.epoch
   -- Written by turn.close: a script that refuses after this must leave no trace of it.
   turn.epoch, turn.replid, turn.newEpoch, turn.first = base36(turn.nowUs), replid, true, turn.offset + 1
+  turn.unclean = reason ~= 'new' and not turn.stopped
   emit('epoch.began', json(turn.epoch), '{"epoch":' .. json(turn.epoch) .. ',"reason":"' .. reason .. '"' ..
     (before and ',"previous":' .. json(before) or '') .. '}')
 end
@@ -69,12 +74,15 @@ do
   turn.nowUs = clock[1] * 1000000 + clock[2]
   turn.now = floor(turn.nowUs / 1000)
   turn.nowText = int(turn.now)
-  local stored = call('HMGET', KEYS[1], 'offset', 'epoch', 'replid', 'fence', 'skew', 'seen', 'tail', 'bytes', 'second')
+  local stored = call('HMGET', KEYS[1], 'offset', 'epoch', 'replid', 'fence', 'skew', 'seen', 'tail', 'bytes', 'second',
+    'clean', 'graceUntil')
   local replid = string.match(call('INFO', 'replication'), 'master_replid:(%x+)') or ''
   turn.offset, turn.epoch, turn.replid = tonumber(stored[1] or 0), stored[2], stored[3]
   turn.last = math.max(tonumber(stored[4] or 0), tonumber(fenceFloor))
   turn.skew, turn.tail = tonumber(stored[5] or 0), tonumber(stored[7] or 0)
   turn.bytes, turn.second = tonumber(stored[8] or 0), tonumber(stored[9] or 0)
+  -- A fence given after the stop mark makes it void: another daemon went on.
+  turn.stopped, turn.graceUntil = stored[10] and stored[10] == stored[4], tonumber(stored[11] or 0)
   local seenEpoch, seenOffset = string.match(seenPosition, '^(%w+):(%d+)$')
   if not turn.epoch then beginEpoch(seenEpoch and 'reset' or 'new', replid)
   elseif turn.replid ~= replid then beginEpoch('restarted', replid)
@@ -86,6 +94,13 @@ do
   end
   turn.sinceSeen = stored[6] and ahead or 5000
   turn.lease = turn.now - turn.skew
+  if turn.unclean then
+    local longest = tonumber(ttlDefault)
+    for _, id in ipairs(call('ZREVRANGE', P .. 'sessions', 0, 999)) do
+      longest = math.max(longest, tonumber(call('HGET', P .. 'session:' .. id, 'ttlMs') or 0))
+    end
+    turn.graceUntil = turn.lease + longest
+  end
 end
 
 local function nextFence()
@@ -105,7 +120,14 @@ function turn.close(reply)
       call('ZADD', P .. 'logIndex', int(turn.offset), int(turn.offset) .. ':' .. int(turn.now) .. ':' .. int(turn.bytes))
       turn.second = second
     end
-    if turn.newEpoch then call('ZADD', P .. 'epochs', int(turn.first), turn.epoch) end
+    if turn.newEpoch then
+      call('ZADD', P .. 'epochs', int(turn.first), turn.epoch)
+      call('HDEL', KEYS[1], 'clean')
+    end
+    if turn.unclean then
+      call('HSET', KEYS[1], 'graceUntil', int(turn.graceUntil))
+      call('ZADD', P .. 'lockDue', int(turn.graceUntil), 'g')
+    end
     turn.offset = turn.offset + count
     local names = {}
     for name in pairs(types) do names[#names + 1] = name end
