@@ -1,6 +1,7 @@
 import type { Config } from './config.js';
 import type { FeedPort } from './feed/port.js';
 import type { SessionKeeper } from './lease/keeper.js';
+import type { LockJoins } from './lock/joins.js';
 import type { Finishes } from './queue/finishes.js';
 import type { QueueJoins } from './queue/joins.js';
 import type { WorkersPort } from './queue/port.js';
@@ -40,6 +41,8 @@ export interface Context {
   readonly namespace: Namespace;
   /** The queue commands of all connections of the namespace, joined. */
   readonly queues: QueueJoins;
+  /** Acquires and releases of all connections of the namespace, joined. */
+  readonly locks: LockJoins;
   /** Ends of tasks as the log tells them, for replies that wait. */
   readonly finishes: Finishes;
   /** Sessions that are bound to this daemon's sockets. */

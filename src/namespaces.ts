@@ -95,7 +95,7 @@ export class Namespaces implements Service {
   /** Names them as in use where there is room; answers all that are. */
   async #register(names: readonly string[]): Promise<string[]> {
     const { runner, daemon } = this.#options;
-    const args = [daemon, '0', '', 0, this.#max, ...names];
+    const args = [daemon, '0', '', 0, 0, this.#max, ...names];
     return (await runner.run(script, [namespacesKey], args).catch((error) => {
       throw toRefusal(error, script.name);
     })) as string[];

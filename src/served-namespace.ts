@@ -7,6 +7,8 @@ import { WorkerPool } from './gateway/workers.js';
 import { SessionKeeper } from './lease/keeper.js';
 import { Loop } from './lib/loop.js';
 import type { Service } from './lib/service.js';
+import { LockJoins } from './lock/joins.js';
+import { lockHandlers } from './lock/pushes.js';
 import { pushLine } from './protocol/frame.js';
 import { Finishes } from './queue/finishes.js';
 import { QueueJoins } from './queue/joins.js';
@@ -37,6 +39,7 @@ export class ServedNamespace implements Service {
   readonly name: string;
   readonly namespace: Namespace;
   readonly queues: QueueJoins;
+  readonly locks: LockJoins;
   readonly finishes = new Finishes();
   readonly sessions: SessionKeeper;
   readonly pool: WorkerPool;
@@ -58,6 +61,7 @@ export class ServedNamespace implements Service {
     this.pool = new WorkerPool((session, worker, queue) => heldByWorker(namespace, session, worker, queue));
     this.queues = new QueueJoins(namespace, this.pool, config.queue);
     this.pool.bind(this.queues);
+    this.locks = new LockJoins(namespace, () => this.#loops.lockDue.soon());
     this.sessions = new SessionKeeper(namespace, {
       lost: (session) => void registry.lost(session, 'expired'),
       replaced: (session) => registry.replace({ id: session, binding: Number.POSITIVE_INFINITY }),
@@ -81,8 +85,8 @@ export class ServedNamespace implements Service {
 
   /** What commands get of it. Before it is served they only read. */
   parts(): NamespaceParts {
-    const { namespace, queues, finishes, sessions } = this;
-    return { namespace, queues, finishes, sessions, served: this.#started };
+    const { namespace, queues, locks, finishes, sessions } = this;
+    return { namespace, queues, locks, finishes, sessions, served: this.#started };
   }
 
   async start(): Promise<void> {
@@ -100,7 +104,9 @@ export class ServedNamespace implements Service {
     this.#started = false;
     await Promise.all(Object.values(this.#loops).map((loop) => loop.stop()));
     await this.sessions.stop();
-    await deadline(this.queues.idle(), 5000).catch((error) => this.#onError('handing back', error));
+    await deadline(Promise.all([this.queues.idle(), this.locks.idle()]), 5000).catch((error) =>
+      this.#onError('handing back', error),
+    );
     await this.#reactor.stop();
     await leave(this.namespace).catch((error) => this.#onError('leaving', error));
     await this.log.stop();
@@ -120,6 +126,7 @@ export class ServedNamespace implements Service {
       promote: sweep('promote'),
       expireTasks: sweep('expireTasks'),
       expireSessions: sweep('expireSessions'),
+      lockDue: sweep('lockDue'),
       retention: sweep('retention'),
       housekeeping: sweep('housekeeping'),
       // Whatever news was missed: an idle worker asks at least this often.
@@ -151,6 +158,7 @@ export class ServedNamespace implements Service {
         if (!pool.taken(session, task, fence) && !neverByHolder.has(reason)) return;
         registry.push(session, pushLine('revoked', { tasks: [{ task, fence, reason }] }));
       },
+      ...lockHandlers(this.locks, registry, (at) => this.#loops.lockDue.soon(Math.max(0, at - Date.now()))),
       lost: ({ session, reason }) => void registry.lost(session, reason),
       replaced: ({ session, binding }) => registry.replace({ id: session, binding }),
     };

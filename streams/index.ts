@@ -1,6 +1,7 @@
 import { filter, map, merge, mergeMap, type Observable } from 'rxjs';
 import type { LogBatch } from '../src/redis/log-entry.js';
 import { type GiveBack, giveBack$, type SessionPush, sessionPush$ } from './lease.js';
+import { type LockDue, type LockPush, lockDue$, lockPush$ } from './lock.js';
 import { type Dispatch, type Due, dispatch$, due$, type TaskPush, taskPush$ } from './queue.js';
 
 export interface Sources {
@@ -11,13 +12,13 @@ export interface Sources {
 }
 
 /** What the system asks of itself. */
-export type Intent = Dispatch | Due | GiveBack | Resync;
+export type Intent = Dispatch | Due | GiveBack | LockDue | Resync;
 /** A part of the log was missed: whatever was concluded from it is asked of Redis anew. */
 export interface Resync {
   readonly kind: 'resync';
 }
 /** What single sockets must hear of. */
-export type Push = TaskPush | SessionPush;
+export type Push = TaskPush | SessionPush | LockPush;
 
 export interface Sinks {
   readonly intents$: Observable<Intent>;
@@ -36,7 +37,10 @@ export function main({ batch$, daemon }: Sources): Sinks {
       dispatch$(batch$, daemon).pipe(mergeMap((list) => list)),
       due$(batch$, daemon),
       giveBack$(batch$, daemon),
+      lockDue$(batch$, daemon),
     ),
-    pushes$: merge(taskPush$(batch$), sessionPush$(batch$)).pipe(mergeMap((list): readonly Push[] => list)),
+    pushes$: merge(taskPush$(batch$), sessionPush$(batch$), lockPush$(batch$)).pipe(
+      mergeMap((list): readonly Push[] => list),
+    ),
   };
 }

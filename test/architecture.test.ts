@@ -219,7 +219,9 @@ describe('scripts', () => {
     /call\('(SET|MSET|HSET|HDEL|HINCRBY|DEL|ZADD|ZREM|ZINCRBY|ZPOPMIN|SADD|SREM|XADD|XTRIM|INCR|PUBLISH|EXPIRE|ZREMRANGE\w+)'/;
   /** Parts that emit for whoever includes them. */
   const telling = new Set(
-    ['finish', 'done', 'put', 'claim', 'ending', 'published'].map((name) => `src/redis/lua/${name}.lua`),
+    ['finish', 'done', 'put', 'claim', 'ending', 'published', 'lock-wait', 'lock-grant'].map(
+      (name) => `src/redis/lua/${name}.lua`,
+    ),
   );
   const own = scripts.filter((path) => !path.startsWith('src/redis/lua/'));
 

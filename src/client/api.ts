@@ -15,4 +15,7 @@ export type Domains = {
 };
 
 /** The domains by name, for making their faces; a domain that is missing here does not compile. */
-export const domains = Object.keys({ lease: true, queue: true, feed: true } satisfies Record<keyof Domains, true>);
+export const domains = Object.keys({ lease: true, queue: true, lock: true, feed: true } satisfies Record<
+  keyof Domains,
+  true
+>);

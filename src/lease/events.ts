@@ -12,6 +12,7 @@ export const sessionEvents = {
   'lease.revoked': z.object({
     lease: z.string(),
     task: z.string().optional(),
+    lock: z.string().optional(),
     ...holder,
     fence: z.int(),
     reason: z.string(),

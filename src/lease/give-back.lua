@@ -3,9 +3,10 @@
 -- holdings a call, one event each; the ended session is forgotten with its last holding. Idempotent: whoever calls takes
 -- the next page. Answers whether more is left and when the next grace runs out (milliseconds, or '').
 -- @include finish
+-- @include lock-grant
 local left, more = tonumber(limit), 0
 
--- By the first letter of a holding. Locks and reservations join here, with whether a broken socket is enough for them.
+-- By the first letter of a holding. Reservations join here.
 local givers = {}
 function givers.t(id, taskId, run)
   local head = run and run[STATE] == 'active' and run[SESSION] == id and task.header(taskId)
@@ -14,9 +15,21 @@ function givers.t(id, taskId, run)
   return true
 end
 
-local function give(id)
+function givers.l(id, grantId)
+  local grant, known = lock.load(grantId), session(id)
+  if not grant or grant.session ~= id then return false end
+  if grant.state == 'waiting' then lock.endWait(grantId, grant, known.endedAs == 'closed' and 'cancelled' or 'sessionLost')
+  elseif grant.state == 'held' then
+    lock.free(grantId, grant, known.endedAs == 'closed' and 'closed' or known.endedAs and 'sessionLost' or 'disconnected')
+  else return false end
+  return true
+end
+
+-- Work and locks that go with the socket stand ahead of all else in `held` (redis/lua/lock.lua): what a broken socket is
+-- enough for is everything below `top`.
+local function give(id, top)
   local key, ids = P .. 'held:' .. id, {}
-  local held = call('ZRANGE', key, 0, left - 1)
+  local held = call('ZRANGEBYSCORE', key, '-inf', top, 'LIMIT', 0, left)
   for i, member in ipairs(held) do ids[i] = string.sub(member, 2) end
   local runs = task.runs(ids)
   for i, member in ipairs(held) do
@@ -29,16 +42,19 @@ local function give(id)
 end
 
 for _, id in ipairs(call('ZRANGE', P .. 'ending', 0, 19)) do
-  if left > 0 then give(id) end
+  if left > 0 then give(id, '+inf') end
   if call('EXISTS', P .. 'held:' .. id) == 0 then
     call('ZREM', P .. 'ending', id)
     call('DEL', P .. 'session:' .. id)
   end
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'grace', '-inf', int(turn.lease), 'LIMIT', 0, 20)) do
-  if left > 0 then give(id) end
-  if call('EXISTS', P .. 'held:' .. id) == 0 then call('ZREM', P .. 'grace', id) end
+  local top = '(' .. int(lock.kept)
+  if left > 0 then give(id, top) end
+  if call('ZCOUNT', P .. 'held:' .. id, '-inf', top) == 0 then call('ZREM', P .. 'grace', id) end
 end
+lock.pump()
+lock.flush()
 if call('EXISTS', P .. 'ending') == 1 then more = 1 end
 local soonest = call('ZRANGE', P .. 'grace', 0, 0, 'WITHSCORES')[2]
 if soonest and tonumber(soonest) <= turn.lease then more = 1 end

@@ -4,7 +4,7 @@ import { defineCommand } from '../protocol/command.js';
 import { Cursor, Holder, Name, SessionId } from '../protocol/primitives.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
-import { type HoldingRow, instant, LeaseKind } from './model.js';
+import { type HoldingRow, instant, LeaseKind, namesOf } from './model.js';
 
 const sessionsScript = lua(import.meta.url, './sessions.lua', ['first', 'count']);
 const holdingsScript = lua(import.meta.url, './holdings.lua', ['id', 'cursor', 'limit']);
@@ -14,7 +14,10 @@ const Lease = z.object({
   kind: LeaseKind,
   holder: Holder,
   name: z.string(),
-  fence: z.int(),
+  locks: z.array(z.string()).optional(),
+  /** Of a wait for a lock, which has no fence yet. */
+  state: z.literal('waiting').optional(),
+  fence: z.int().optional(),
   sinceAt: z.string(),
   endsAt: z.string().optional(),
 });
@@ -64,10 +67,12 @@ async function ofSession(namespace: Namespace, id: string, held: string, limit: 
     const times = { sinceAt: instant(openedAt), endsAt: instant(endsAt) };
     leases.push({ lease: `session:${id}`, kind: 'session', holder, name: id, fence: Number(binding), ...times });
   }
-  for (const [kind, name, fence, , since, ends] of rows) {
+  for (const row of rows) {
+    const [kind, name, fence, , since, ends, state] = row;
     if (!wants(kind)) continue;
     const times = { sinceAt: instant(since), ...(ends === '' ? {} : { endsAt: instant(ends) }) };
-    leases.push({ lease: `${kind}:${name}`, kind: kind as LeaseKind, holder, name, fence: Number(fence), ...times });
+    const held = state === 'waiting' ? { state } : { fence: Number(fence) };
+    leases.push({ lease: `${kind}:${name}`, kind: kind as LeaseKind, holder, ...namesOf(row), ...held, ...times });
   }
   const more = cursor !== '' || (room === 0 && wanted.kind !== 'session');
   return { leases, next: more ? `+${cursor}` : '' };

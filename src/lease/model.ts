@@ -27,28 +27,36 @@ export function splitLease(lease: string): { kind: LeaseKind; id: string } {
 export const Holding = z.object({
   lease: z.string(),
   kind: z.string(),
+  /** A task's id, the first lock of a grant. */
   name: z.string(),
+  /** All locks of a grant that has several. */
+  locks: z.array(z.string()).optional(),
   state: z.enum(['held', 'waiting']),
   fence: z.int().optional(),
   queue: z.string().optional(),
   endsAt: z.string().optional(),
 });
 
-/** kind, name, fence, queue, sinceAt, endsAt: rows of redis/lua/holdings.lua. */
-export type HoldingRow = [string, string, string, string, string, string];
+/** kind, name, fence, queue, sinceAt, endsAt, of locks also state and names: rows of redis/lua/holdings.lua. */
+export type HoldingRow = [string, string, string, string, string, string, ('held' | 'waiting')?, string[]?];
 
 export const instant = (ms: string | number): string => new Date(Number(ms)).toISOString();
 
-export function holdingOf([kind, name, fence, queue, , endsAt]: HoldingRow): z.infer<typeof Holding> {
+export function holdingOf(row: HoldingRow): z.infer<typeof Holding> {
+  const [kind, id, fence, queue, , endsAt, state = 'held'] = row;
   return {
-    lease: `${kind}:${name}`,
+    lease: `${kind}:${id}`,
     kind,
-    name,
-    state: 'held',
-    fence: Number(fence),
+    ...namesOf(row),
+    state,
+    ...(fence === '' ? {} : { fence: Number(fence) }),
     ...(queue === '' ? {} : { queue }),
     ...(endsAt === '' ? {} : { endsAt: instant(endsAt) }),
   };
+}
+
+export function namesOf([, id, , , , , , locks]: HoldingRow): { name: string; locks?: string[] } {
+  return { name: locks?.[0] ?? id, ...(locks && locks.length > 1 ? { locks } : {}) };
 }
 
 export const noSuchLease = (lease: string): Refusal => new Refusal('NOT_FOUND', `nobody holds ${lease}`);

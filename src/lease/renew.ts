@@ -4,10 +4,14 @@ import { Refusal } from '../errors.js';
 import { type ItemError, itemError, itemRefusal } from '../protocol/batch.js';
 import { defineCommand } from '../protocol/command.js';
 import { Fence, Ms } from '../protocol/primitives.js';
-import { lua } from '../redis/script.js';
-import { instant, LeaseId, noSuchLease, splitLease } from './model.js';
+import { lua, type Script } from '../redis/script.js';
+import { instant, LeaseId, type LeaseKind, noSuchLease, splitLease } from './model.js';
 
-const script = lua(import.meta.url, './renew-tasks.lua', ['caller', 'binding']);
+/** Kinds that may have a lease of their own. */
+const scripts: Partial<Record<LeaseKind, Script>> = {
+  task: lua(import.meta.url, './renew-tasks.lua', ['caller', 'binding']),
+  lock: lua(import.meta.url, './renew-locks.lua', ['caller', 'binding']),
+};
 /** Rows a script takes. */
 const rowsMax = 200;
 
@@ -24,18 +28,19 @@ export const renew = defineCommand({
   fails: ['STALE_FENCE', 'NOT_FOUND', 'INVALID'],
   run: async ({ leases }, context) => {
     const results = new Array<Result>(leases.length);
-    const tasks: number[] = [];
+    const own = new Map<Script, number[]>();
     for (const [i, item] of leases.entries()) {
-      if (splitLease(item.lease).kind === 'task') tasks.push(i);
-      else results[i] = await renewSession(item, context).catch(itemOf);
+      const script = scripts[splitLease(item.lease).kind];
+      if (!script) results[i] = await renewSession(item, context).catch(itemOf);
+      else own.set(script, (own.get(script) ?? []).concat(i));
     }
-    for (let from = 0; from < tasks.length; from += rowsMax) {
-      const page = tasks.slice(from, from + rowsMax);
-      const texts = await renewTasks(
-        page.map((i) => leases[i]!),
-        context,
-      );
-      for (const [row, i] of page.entries()) results[i] = resultOf(texts[row]!);
+    for (const [script, places] of own) {
+      for (let from = 0; from < places.length; from += rowsMax) {
+        const page = places.slice(from, from + rowsMax);
+        const items = page.map((i) => leases[i]!);
+        const texts = await renewOwn(script, items, context);
+        for (const [row, i] of page.entries()) results[i] = resultOf(texts[row]!);
+      }
     }
     return { leases: results };
   },
@@ -50,7 +55,7 @@ function itemOf(error: unknown): ItemError {
 const resultOf = (text: string): Result =>
   text.startsWith('!') ? itemError(itemRefusal(text)) : { endsAt: instant(text) };
 
-function renewTasks(items: readonly Item[], { namespace, session }: Context): Promise<string[]> {
+function renewOwn(script: Script, items: readonly Item[], { namespace, session }: Context): Promise<string[]> {
   const rows = items.flatMap(({ lease, fence, leaseMs }) => [splitLease(lease).id, fence, leaseMs ?? '']);
   return namespace.call<string[]>(script, [session.id, session.binding, ...rows]);
 }

@@ -5,6 +5,7 @@ import { lua } from '../redis/script.js';
 import { LeaseId, noSuchLease, splitLease } from './model.js';
 import { endSession } from './session-close.js';
 
+const lockScript = lua(import.meta.url, './revoke-lock.lua', ['id', 'reason']);
 const taskScript = lua(import.meta.url, './revoke-task.lua', ['id', 'reason']);
 
 export const revoke = defineCommand({
@@ -18,6 +19,7 @@ export const revoke = defineCommand({
     const { kind, id } = splitLease(lease);
     const why = JSON.stringify(reason);
     if (kind === 'task') await namespace.call(taskScript, [id, why]);
+    else if (kind === 'lock') await namespace.call(lockScript, [id, reason]);
     else if (kind !== 'session' || (await endSession(namespace, { id }, 'revoked', why)) === undefined)
       throw noSuchLease(lease);
     return {};

@@ -6,7 +6,7 @@ import type { errors } from '../errors.js';
  * so that a newer daemon may say more.
  */
 const position = z.string().meta({ description: '`epoch:offset`: everything up to there was handled.' });
-const holding = { name: z.string(), fence: z.int().optional(), reason: z.string() };
+const holding = { name: z.string(), grant: z.string().optional(), fence: z.int().optional(), reason: z.string() };
 
 export function pushSchemas(task: z.ZodType, event: z.ZodType, codes: readonly (keyof typeof errors)[]) {
   const wireError = z.object({
@@ -52,6 +52,22 @@ export function pushSchemas(task: z.ZodType, event: z.ZodType, codes: readonly (
       fields: { task: z.string(), fence: z.int(), reason: z.string(), graceMs: z.int() },
     },
     lost: { about: 'A session or another holding has ended.', fields: { kind: z.string(), ...holding } },
+    granted: {
+      about: 'What was waited for is yours.',
+      fields: {
+        grant: z.string().optional(),
+        state: z.literal('held').optional(),
+        fence: z.int(),
+        validMs: z.int(),
+        maxHoldMs: z.int().optional(),
+        epoch: z.string().optional(),
+        durability: z.string().optional(),
+      },
+    },
+    waitEnded: {
+      about: 'A wait has ended without a grant.',
+      fields: { grant: z.string().optional(), reason: z.enum(['timeout', 'cancelled', 'sessionLost', 'neverFits']) },
+    },
     drain: { about: 'This daemon stops; the connection is closed after that time.', fields: { afterMs: z.int() } },
     pressure: {
       about: 'A queue this connection enqueued to is under pressure, or no longer.',

@@ -44,8 +44,8 @@ daemons | zset | daemon → last sign of life (lease) | 10 s after the last sign
 # Sessions
 sessions | zset | session → deadline (lease). The deadline rules, not its removal | session ended | session-*, renew
 sessionNames | zset | sessions that have not ended, score 0 (by lex): an order that a listing can go on in | session ended | session-*
-session:<session> | hash | agent, tenant, ttlMs, graceMs, key (hash), binding, daemon, labels, openedAt, ended, lastClose | session ended and all given back | session-*
-held:<session> | zset | t<task>, l<grant>, r<reservation>, o<once key> by sinceAt | when empty | every script that gives or takes an ownership
+session:<session> | hash | agent, tenant, ttlMs, graceMs, key (hash), binding, daemon, labels, openedAt, ended, lastClose, away (no socket: passed over by locks) | session ended and all given back | session-*
+held:<session> | zset | t<task>, l<grant>, r<reservation>, o<once key> by sinceAt; locks that go with the socket 5e14 higher, holds and waits that outlive it 1e15 | when empty | every script that gives or takes an ownership
 ending | zset | ended sessions with holdings still to give back, by the time they ended | paged out by give-back | session-*, give-back
 grace | zset | sessions without socket → when their work goes back (lease) | resume, end or give-back | session-*, give-back
 leases | zset | l<task> own lease, t<task> timeout, g<task> grace of a cancel → end (lease) | with the attempt | queue scripts
@@ -77,11 +77,12 @@ busy:<q> | zset | tenant → active tasks | at 0 | queue scripts
 slots:<#q>:<q>:<concurrency key> | set | active tasks of a concurrency key (a set, so that it can be reconciled) | when empty | claim, finish, give back | later
 waits:<what> | zset | blocked tasks by what they wait on (key:, need:, quota:, parent:), by score | when empty | claim, unblock | later
 # Locks
-lock:<name> | hash | capacity, lockDelayMs, maxHoldMs, used, notBefore | undefined, unheld and unwaited | lock scripts | lock
-grant:<grant> | string | session, owner, [name, weight]…, state, ticket, fence, ends | 60 s after release | lock scripts | lock
-lockWaits | zset | <name>\0<ticket, 16 digits>\0<grant>, score 0: FIFO of every lock by lex | granted or ended | lock scripts | lock
-lockHolds | zset | <name>\0<grant>, score 0 | released | lock scripts | lock
-lockPaths | zset | held and waited path locks by lex, for ancestor and descendant search | released | lock scripts | lock
+locks | zset | locks that are defined, held, waited for or delayed, score 0 (by lex) | undefined, unheld and unwaited | lock scripts | lock
+lock:<node> | hash | capacity, lockDelayMs, maxHoldMs; held by class s x p u r w; queued, waits; notBefore, below (lease); fence, the last one | undefined, unheld and unwaited; its fence 60 s later | lock scripts | lock
+grant:<grant> | string | session, agent, owner, what was asked for, nodes, state, ticket, fence (cmsgpack) | 60 s after its end | lock scripts | lock
+lockWaits | zset | <node>\0<class>\0<ticket, 16 digits>\0<grant>, score 0: FIFO of every lock by lex; sessions without a socket stand aside | granted or ended | lock scripts | lock
+lockHolds:<node> | zset | grants that hold it, by fence | when empty | lock scripts | lock
+lockBelow:<node> | zset | grants that hold path locks below it, by fence | when empty | lock scripts | lock
 lockDue | zset | w<grant> e<grant> h<grant> d<node> p<queue> g: waits, own leases, longest holds, delays, queues to go on with, the grace (lease) | fired | lock scripts, turn.lua | lock
 # Limits and the ledger
 limit:<name> | hash | definition, level and instant by dimension, blockedUntil, probe, virtual time | undefined | limit scripts | limit

@@ -9,6 +9,7 @@ import { runOnce as trimLog } from './trim-log.js';
 const promoteScript = lua(import.meta.url, './promote.lua');
 const expireTasksScript = lua(import.meta.url, './expire-tasks.lua', ['cancelGraceMs', 'jitter']);
 const expireSessionsScript = lua(import.meta.url, '../lease/expire.lua');
+const lockDueScript = lua(import.meta.url, './lock-due.lua');
 const retentionScript = lua(import.meta.url, './retention.lua', [
   'queue',
   'completedAgeMs',
@@ -33,6 +34,9 @@ const promote: Sweep = async (namespace) => soon((await namespace.call<[string]>
 /** startBy, deadlines, timeouts, own leases, graces of cancels. */
 const expireTasks: Sweep = async (namespace, { queue }) =>
   soon((await namespace.call<[string]>(expireTasksScript, [queue.cancelGraceMs, Math.random()]))[0]);
+
+/** Waits for locks that are over, own leases, longest holds, delays. */
+const lockDue: Sweep = async (namespace) => soon((await namespace.call<[string]>(lockDueScript))[0]);
 
 /** Sessions past their deadline, and what ended ones leave behind. */
 const expireSessions: Sweep = async (namespace) => {
@@ -68,7 +72,7 @@ const housekeeping: Sweep = async (namespace, config) => {
   return undefined;
 };
 
-export const sweeps = { promote, expireTasks, expireSessions, retention, housekeeping };
+export const sweeps = { promote, expireTasks, expireSessions, lockDue, retention, housekeeping };
 
 /** The last sign of a daemon that stops. */
 export async function leave(namespace: Namespace): Promise<void> {

@@ -1,7 +1,21 @@
--- What a session holds, as rows {kind, name, fence, queue, sinceAt, endsAt}. Written for writing scripts and for reading
--- ones: it needs P and call only, and is told the skew between the lease clock and TIME.
+-- What a session holds, as rows {kind, name, fence, queue, sinceAt, endsAt}; of a lock and of a wait for one, `name` is its
+-- grant, and its state and the names of its locks follow. Written for writing scripts and for reading ones: it needs P and
+-- call only, and is told the skew between the lease clock and TIME.
 -- @include pages
 -- @include places
+local function lockHolding(id, grantId, score, skew)
+  local packed = call('GET', P .. 'grant:' .. grantId)
+  local grant = packed and cmsgpack.unpack(packed)
+  if not grant or grant.session ~= id or not grant.rows then return nil end
+  local at = call('ZMSCORE', P .. 'lockDue', 'e' .. grantId, 'h' .. grantId, 'w' .. grantId)
+  local ends = math.min(tonumber(at[1] or 1e15), tonumber(at[2] or 1e15), tonumber(at[3] or 1e15))
+  local names = {}
+  for i, row in ipairs(grant.rows) do names[i] = row[1] end
+  -- Scores stand in bands (redis/lua/lock.lua).
+  return { 'lock', grantId, grant.fence and string.format('%.0f', grant.fence) or '', '', string.format('%.0f', score % 500000000000000),
+    ends < 1e15 and string.format('%.0f', ends + skew) or '', grant.state, names }
+end
+
 local function holdingsOf(id, cursor, limit, skew)
   local rows = pageOf(P .. 'held:' .. id, cursor, limit)
   if not rows then return nil end
@@ -20,6 +34,7 @@ local function holdingsOf(id, cursor, limit, skew)
         out[#out + 1] = { 'task', name, string.format('%.0f', run[FENCE]), run[QUEUE] or '', rows[i + 1],
           lease and string.format('%.0f', tonumber(lease) + skew) or '' }
       end
+    elseif letter == 'l' then out[#out + 1] = lockHolding(id, name, tonumber(rows[i + 1]), skew)
     end
   end
   return out, #rows == 2 * limit and rows[#rows] .. ' ' .. rows[#rows - 1] or ''

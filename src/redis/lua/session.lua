@@ -7,10 +7,12 @@ local function session(id)
   local known = sessions[id]
   if known then return known end
   local deadline = call('ZSCORE', P .. 'sessions', id)
-  local row = call('HMGET', P .. 'session:' .. id, 'agent', 'binding', 'ended', 'tenant', 'ttlMs')
+  local row = call('HMGET', P .. 'session:' .. id, 'agent', 'binding', 'ended', 'tenant', 'ttlMs',
+    'away', 'graceMs')
   known = {
     id = id, agent = row[1] or '', binding = row[2], tenant = row[4], ttl = tonumber(row[5]), exists = row[1] and true or false,
-    ended = row[3] and true or false, alive = row[1] and deadline and tonumber(deadline) > turn.lease and not row[3] or false,
+    ended = row[3] and true or false, endedAs = row[3], away = row[6] and true or false, grace = tonumber(row[7]),
+    alive = row[1] and deadline and tonumber(deadline) > turn.lease and not row[3] or false,
   }
   known.holder = '"session":' .. json(id) .. ',"agent":' .. json(known.agent)
   sessions[id] = known

@@ -1,0 +1,30 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { ConnectionPort, SessionRef } from '../context.js';
+import { Refusal } from '../errors.js';
+import type { Namespace } from '../redis/namespace.js';
+import { lua } from '../redis/script.js';
+
+const script = lua(import.meta.url, './present.lua', ['id', 'binding', 'cursor']);
+
+/**
+ * A session was resumed and is bound to its socket: its waits for locks stand in their queues again. Not part of the
+ * answer: whatever is granted by it is pushed, behind the reply that showed it waiting. Goes on until it is done or
+ * the socket is gone; until then the session is passed over.
+ */
+export function present(namespace: Namespace, session: SessionRef, connection: ConnectionPort): void {
+  void bringBack(namespace, session, connection);
+}
+
+async function bringBack(namespace: Namespace, { id, binding }: SessionRef, connection: ConnectionPort): Promise<void> {
+  let cursor = '';
+  for (let pauseMs = 50; connection.session?.binding === binding; ) {
+    try {
+      [cursor] = await namespace.call<[string, number]>(script, [id, binding, cursor]);
+      if (cursor === '') return;
+    } catch (error) {
+      if (!(error instanceof Refusal && error.retry)) return;
+      await wait(pauseMs, undefined, { ref: false });
+      pauseMs = Math.min(pauseMs * 2, 1000);
+    }
+  }
+}

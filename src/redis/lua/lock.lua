@@ -1,0 +1,143 @@
+-- Locks as they are stored. One mechanism for mutex, read/write lock, semaphore and paths: a request holds, or waits for,
+-- a class and a weight on some nodes, all of them in one step. A node is a lock by its name; of a path lock also every
+-- directory above it. Classes: s shared, x exclusive, p permits of a semaphore; on the directories above a path lock r
+-- (something below is shared) and w (something below is exclusive), and u for a request that is both s and w. So a lock on a directory meets one on a file in it at
+-- the directory's own node, and no tree is ever searched.
+--   lock:<node>       hash: definition, what is held by class, what waits, the last fence. Read once and written once a
+--                     script. Kept 60 s after its last use for its fence alone.
+--   grant:<grant>     cmsgpack map: who, for what, in which state. An ended one is remembered for 60 s.
+--   lockHolds:<node>  grants by fence; lockBelow:<node> those of path locks below it.
+-- Names hold no control characters, so \0 parts them.
+-- @include session
+local lock = { band = 500000000000000, kept = 1000000000000000, rememberMs = 60000 }
+do
+  local fields = { 'capacity', 'lockDelayMs', 'maxHoldMs', 's', 'x', 'p', 'u', 'r', 'w', 'queued', 'waits', 'notBefore',
+    'below', 'fence' }
+  local nodes, grants = {}, {}
+
+  -- What is in use for itself, and what only for something below it.
+  local function listed(node)
+    return node.capacity + node.lockDelayMs + node.maxHoldMs + node.s + node.x + node.p + node.u + node.waits + node.notBefore > 0
+  end
+  local function used(node) return listed(node) or node.r + node.w + node.queued + node.below > 0 end
+
+  function lock.node(name)
+    local node = nodes[name]
+    if node then return node end
+    node = { name = name, path = string.sub(name, 1, 5) == 'path:', was = {} }
+    local row = call('HMGET', P .. 'lock:' .. name, unpack(fields))
+    for i, field in ipairs(fields) do
+      node[field] = tonumber(row[i] or 0)
+      node.was[field] = node[field]
+    end
+    node.listed, node.used = listed(node), used(node)
+    nodes[name] = node
+    return node
+  end
+
+  -- The directories above a path, the root of all paths first. `path:` is that root, `path:/` the one of absolute paths.
+  function lock.above(name)
+    local path, above = string.sub(name, 6), {}
+    if path == '' then return above end
+    above[1] = 'path:'
+    if string.sub(path, 1, 1) == '/' and path ~= '/' then above[2] = 'path:/' end
+    local at = string.find(path, '/', 2, true)
+    while at do
+      above[#above + 1] = 'path:' .. string.sub(path, 1, at - 1)
+      at = string.find(path, '/', at + 1, true)
+    end
+    return above
+  end
+
+  local function write(node)
+    local key, sets, dels = P .. 'lock:' .. node.name, {}, {}
+    for _, field in ipairs(fields) do
+      if node[field] ~= node.was[field] then
+        if node[field] == 0 then dels[#dels + 1] = field
+        else sets[#sets + 1] = field; sets[#sets + 1] = int(node[field]) end
+      end
+    end
+    if #sets > 0 then call('HSET', key, unpack(sets)) end
+    if #dels > 0 then call('HDEL', key, unpack(dels)) end
+    if used(node) and not node.used and node.was.fence > 0 then call('PERSIST', key) end
+  end
+
+  local function forgetNode(node)
+    local key = P .. 'lock:' .. node.name
+    if node.fence == 0 then
+      call('DEL', key)
+      return
+    end
+    write(node)
+    call('PEXPIRE', key, lock.rememberMs)
+  end
+
+  -- Must run before turn.close.
+  function lock.flush()
+    for name, node in pairs(nodes) do
+      if node.notBefore <= turn.lease then node.notBefore = 0 end
+      if node.below <= turn.lease then node.below = 0 end
+      local isListed = listed(node)
+      if used(node) then write(node) elseif node.used or node.fence ~= node.was.fence then forgetNode(node) end
+      if isListed and not node.listed then call('ZADD', P .. 'locks', 0, name) end
+      if node.listed and not isListed then call('ZREM', P .. 'locks', name) end
+    end
+    nodes = {}
+  end
+
+  function lock.load(id)
+    local grant = grants[id]
+    if grant == nil then
+      local packed = call('GET', P .. 'grant:' .. id)
+      grant = packed and cmsgpack.unpack(packed)
+      grants[id] = grant
+    end
+    return grant
+  end
+
+  function lock.save(id, grant)
+    grants[id] = grant
+    call('SET', P .. 'grant:' .. id, cmsgpack.pack(grant))
+  end
+
+  -- An ended grant leaves this behind: who asks again hears how it ended, and under which fence it was.
+  function lock.remember(id, grant, state)
+    local left = { state = state, session = grant.session, fence = grant.fence, node = grant.rows[1][2] }
+    grants[id] = left
+    call('SET', P .. 'grant:' .. id, cmsgpack.pack(left), 'PX', lock.rememberMs)
+    call('ZREM', P .. 'held:' .. grant.session, 'l' .. id)
+  end
+
+  -- When it ends by itself: its own lease or its longest hold, whichever comes first (lease clock); nil if neither.
+  function lock.ends(id)
+    local at = call('ZMSCORE', P .. 'lockDue', 'e' .. id, 'h' .. id)
+    local soonest = math.min(tonumber(at[1] or 1e15), tonumber(at[2] or 1e15))
+    return soonest < 1e15 and soonest or nil
+  end
+
+  -- How a row was asked for, in words: `"mode":"shared"` or `"permits":2`.
+  function lock.asked(row)
+    if row[3] == 'p' or row[3] == 'd' and lock.node(row[2]).capacity > 0 then return '"permits":' .. int(row[4]) end
+    return row[3] == 's' and '"mode":"shared"' or '"mode":"exclusive"'
+  end
+
+  -- Names of sessions and agents come back many times in a script.
+  local texts = {}
+  local function jsonOf(text)
+    local known = texts[text]
+    if not known then known = json(text); texts[text] = known end
+    return known
+  end
+
+  -- One event for each lock of a grant; each names them all, so that no reader ever sees half of it.
+  function lock.tell(type, id, grant, more, shows)
+    local names, list = '', {}
+    for i, row in ipairs(grant.rows) do list[i] = json(row[1]) end
+    if #list > 1 then names = ',"locks":[' .. concat(list, ',') .. ']' end
+    local who = names .. ',"grant":' .. json(id) .. ',"session":' .. jsonOf(grant.session) .. ',"agent":' .. jsonOf(grant.agent) ..
+      (grant.owner ~= '' and ',"owner":' .. json(grant.owner) or '')
+    for i, row in ipairs(grant.rows) do
+      emit(type, list[i], '{"lock":' .. list[i] .. who .. (shows and ',' .. lock.asked(row) or '') .. more .. '}')
+    end
+  end
+end
