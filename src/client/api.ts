@@ -1,5 +1,6 @@
 import type { Commands } from '../commands.js';
 import type { Calls } from '../protocol/command.js';
+import type { LockCall } from './lock-options.js';
 
 type All = Calls<Commands>;
 
@@ -8,9 +9,11 @@ type All = Calls<Commands>;
  * subscriptions are restored after a cut, which takes one hand on them.
  */
 export type Domains = {
-  readonly [Domain in Exclude<keyof All, 'session' | 'queue' | 'feed'>]: All[Domain];
+  readonly [Domain in Exclude<keyof All, 'session' | 'queue' | 'lock' | 'feed'>]: All[Domain];
 } & {
   readonly queue: Omit<All['queue'], 'work' | 'credit'>;
+  /** `sb.lock(name, handler)` beside the plain calls. */
+  readonly lock: All['lock'] & LockCall;
   readonly feed: Omit<All['feed'], 'subscribe' | 'unsubscribe'>;
 };
 

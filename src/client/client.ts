@@ -2,9 +2,18 @@ import { newId } from '../lib/ids.js';
 import { domains } from './api.js';
 import { callsOf } from './calls.js';
 import type { Core } from './core.js';
+import { type ElectOptions, type Elector, elect, type Term, type TermNews, terms } from './elect.js';
 import { Closed, type DeferOptions, type FailOptions } from './errors.js';
 import type { SubscribeOptions } from './feed.js';
 import type { Joiner } from './joiner.js';
+import {
+  type LockCall,
+  type LockHandler,
+  type LockNames,
+  type LockOptions,
+  lockArgs,
+  lockFace,
+} from './lock-options.js';
 import { type Observable, observableOf } from './observable.js';
 import { isRepeatable, laneOf, withIds } from './ops.js';
 import type { Settings } from './options.js';
@@ -75,7 +84,8 @@ export class Client {
     this.core = core;
     this.settings = settings;
     for (const domain of domains) {
-      Object.defineProperty(this, domain, { value: callsOf(domain, (op, params) => this.call(op, params)) });
+      const calls = callsOf(domain, (op, params) => this.call(op, params));
+      Object.defineProperty(this, domain, { value: domain === 'lock' ? lockFace(calls, this.hold) : calls });
     }
   }
 
@@ -157,6 +167,16 @@ export class Client {
     return this.work(queue, { ...options, concurrency: size }, handler);
   }
 
+  /** Stands for leader under `name` until `options.signal` aborts; `lead` runs while we are. */
+  elect(name: string, options: ElectOptions, lead: (term: Term) => unknown): Promise<void> {
+    return elect(this.elector, name, options, lead);
+  }
+
+  /** Every term of an election, who led it and how it ended, and where something was missed. */
+  terms(name: string, listener: (news: TermNews) => unknown): Promise<Subscription> {
+    return terms(this.elector, name, listener);
+  }
+
   /** With a listener it is called for each delivery; without one the subscription is iterated: `for await`. */
   subscribe(options: SubscribeOptions, listener?: Listener): Promise<Subscription> {
     return this.core.feed.subscribe(options, listener);
@@ -192,6 +212,20 @@ export class Client {
     if (this.core.isOpen) await session.close(goodbyeMs).catch(() => {});
     this.core.end(new Closed(1000, 'closed by the client'));
   }
+
+  private get elector(): Elector {
+    return { lock: this.hold, subscribe: (options, listener) => this.subscribe(options, listener) };
+  }
+
+  /** `sb.lock(name, options, handler)`. */
+  private readonly hold: LockCall = <R>(
+    names: LockNames,
+    options: LockOptions | LockHandler<R>,
+    handler?: LockHandler<R>,
+  ): Promise<R> => {
+    this.core.holder.check();
+    return this.core.locks.run(names, ...lockArgs(options, handler));
+  };
 
   private join(joiner: Joiner, text: string): Promise<unknown> {
     return new Promise((resolve, reject) => joiner.add(text, (error, ok) => (error ? reject(error) : resolve(ok))));

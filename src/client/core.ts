@@ -7,6 +7,7 @@ import { Feed } from './feed.js';
 import { Holder } from './holder.js';
 import { Keepalive } from './keepalive.js';
 import { Link } from './link.js';
+import { Locks } from './lock.js';
 import type { Pressure, Settings } from './options.js';
 import { Outcomes } from './outcomes.js';
 import { Requests } from './requests.js';
@@ -21,6 +22,7 @@ export class Core {
   readonly holder: Holder;
   readonly outcomes: Outcomes;
   readonly crew: Crew;
+  readonly locks: Locks;
   readonly feed: Feed;
   readonly session: Session;
   readonly link: Link;
@@ -53,7 +55,7 @@ export class Core {
       sessionLost: () => this.sessionLost(),
     });
     this.batches = new Batches(this.requests, this.budget, timeoutMs, onPressure);
-    this.holder = new Holder(this.requests);
+    this.holder = new Holder(this.requests, ({ epoch }) => this.locks.epoch(String(epoch)));
     const progress = { lane: 'control', repeat: true, timeoutMs } as const;
     this.outcomes = new Outcomes(
       this.batches,
@@ -61,6 +63,7 @@ export class Core {
       onError,
     );
     this.crew = new Crew(this.requests, this.holder, this.outcomes, timeoutMs);
+    this.locks = new Locks(this.requests, this.holder, timeoutMs, onError);
     this.session = new Session(settings, this.requests);
     this.link = this.makeLink();
     this.feed = this.makeFeed();
@@ -160,12 +163,21 @@ export class Core {
 
   private async openSession(): Promise<boolean> {
     const had = this.session.identity !== undefined;
-    const { ttlMs, resumed, sentAt, holdings } = await this.session.open(() => this.crew.lost('sessionLost'));
-    if (had && !resumed) this.crew.lost('sessionLost');
+    const { ttlMs, resumed, sentAt, holdings, epoch } = await this.session.open(() => this.loseAll());
+    if (had && !resumed) this.loseAll();
     this.quietMs = Math.min(this.quietMs, ttlMs / 3);
     this.holder.opened(ttlMs, sentAt);
-    if (resumed) this.crew.reconcile(holdings);
+    if (resumed) {
+      this.crew.reconcile(holdings);
+      this.locks.reconcile(holdings);
+    }
+    this.locks.sessionOpened(epoch);
     return resumed;
+  }
+
+  private loseAll(): void {
+    this.crew.lost('sessionLost');
+    this.locks.sessionLost();
   }
 
   /** The session ended under an open socket: a new one is opened there, and the workers are declared to it. */
@@ -177,7 +189,7 @@ export class Core {
     this.requests.hold();
     this.holder.offline();
     this.crew.offline();
-    this.crew.lost('sessionLost');
+    this.loseAll();
     void this.open(socket, true);
   }
 
@@ -186,6 +198,7 @@ export class Core {
     this.keepalive.stop();
     this.settings.signal?.removeEventListener('abort', this.onAbort);
     this.crew.lost('closed');
+    this.locks.stop('closed');
     this.holder.stop();
     this.requests.end(closed);
     this.feed.end(closed);
@@ -212,6 +225,12 @@ export class Core {
       case 'cancel':
         this.crew.cancel(frame);
         break;
+      case 'granted':
+        if (frame.grant !== undefined) this.locks.granted(frame);
+        break;
+      case 'waitEnded':
+        if (frame.grant !== undefined) this.locks.waitEnded(frame as unknown as { grant: string; reason: string });
+        break;
       case 'gap':
         this.feed.gap(frame);
         break;
@@ -231,7 +250,9 @@ export class Core {
     }
   }
 
-  private onLost({ kind, name, fence, reason }: Lost): void {
+  private onLost(lost: Lost): void {
+    const { kind, name, fence, reason } = lost;
+    if (kind === 'lock') this.locks.lost(lost);
     if (kind === 'session' && name === this.session.identity?.session) this.sessionLost();
     if (kind === 'task') this.crew.revoked({ tasks: [{ task: name, fence, reason }] });
   }
@@ -240,6 +261,7 @@ export class Core {
 interface Lost {
   readonly kind: string;
   readonly name: string;
+  readonly grant?: string;
   readonly fence?: number;
   readonly reason: EndReason;
 }

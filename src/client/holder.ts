@@ -11,6 +11,8 @@ export interface Holding {
   readonly fence: number;
   /** Its own lease, renewed by lease.renew; undefined: it lives as long as the session. */
   readonly leaseMs: number | undefined;
+  /** What the daemon promises, where it is less than the time to live of the session. */
+  readonly validMs?: number;
   /** It is no longer surely ours; the holder has forgotten it already. */
   over(reason: EndReason): void;
 }
@@ -34,6 +36,7 @@ export class Holder {
   private readonly held = new Map<string, Held>();
   private readonly own = new Map<string, Held>();
   private readonly requests: Requests;
+  private readonly proved: (ok: { epoch?: unknown }) => void;
   private provenAt: Moment = now();
   private pingedAt: Moment = now();
   private ttlMs = 0;
@@ -45,14 +48,18 @@ export class Holder {
   private endWall = Number.POSITIVE_INFINITY;
   /** True while work may be pushed to us: then the proof is kept fresh, so that it can begin at once. */
   expecting = false;
+  /** The same while a lock is waited for. */
+  awaiting = false;
 
-  constructor(requests: Requests) {
+  /** `proved` hears what the answers to our pings say. */
+  constructor(requests: Requests, proved: (ok: { epoch?: unknown }) => void = () => {}) {
     this.requests = requests;
+    this.proved = proved;
   }
 
   /** The socket must be read: answers prove, and work may come. */
   get isNeeded(): boolean {
-    return this.expecting || this.held.size + this.own.size > 0;
+    return this.expecting || this.awaiting || this.held.size + this.own.size > 0;
   }
 
   /** session.open was answered. It renews the session, not the leases of their own: those are renewed right away. */
@@ -76,17 +83,18 @@ export class Holder {
   hold(holding: Holding, begin: () => void): void {
     const { leaseMs } = holding;
     const held: Held = { holding, provenAt: this.provenAt, renewedAt: this.provenAt, begin: undefined };
-    const isFresh = elapsedMs(this.provenAt) < (leaseMs ?? this.ttlMs) / 2;
+    const validMs = this.validFor(holding);
+    const isFresh = elapsedMs(this.provenAt) < validMs / 2;
     if (!isFresh) {
       held.provenAt = now();
       held.begin = begin;
     }
     (leaseMs === undefined ? this.held : this.own).set(holding.lease, held);
-    this.limit(held.provenAt, leaseMs ?? this.ttlMs);
+    this.limit(held.provenAt, validMs);
     if (isFresh) begin();
     else if (leaseMs === undefined) this.ping();
     else this.renew([held]);
-    this.wakeBefore(leaseMs === undefined ? this.ttlMs / 6 - elapsedMs(this.pingedAt) : leaseMs / 6);
+    this.wakeBefore(validMs / 6 - (leaseMs === undefined ? elapsedMs(this.pingedAt) : 0));
   }
 
   drop(holding: Holding): void {
@@ -95,13 +103,19 @@ export class Holder {
     if (map.get(holding.lease)?.holding === holding) map.delete(holding.lease);
   }
 
+  /** When it was proved ours last; undefined if it is not held here. */
+  provenFor(holding: Holding): Moment | undefined {
+    const held = (holding.leaseMs === undefined ? this.held : this.own).get(holding.lease);
+    return held?.holding === holding ? this.provenOf(held) : undefined;
+  }
+
   /** Ends what is no longer surely ours. */
   check(): void {
     if (performance.now() < this.endMono && Date.now() < this.endWall) return;
     const ended: Held[] = [];
     for (const map of [this.held, this.own]) {
       for (const [lease, held] of map) {
-        if (elapsedMs(this.provenFor(held)) < surelyMs(held.holding.leaseMs ?? this.ttlMs)) continue;
+        if (elapsedMs(this.provenOf(held)) < surelyMs(this.validFor(held.holding))) continue;
         map.delete(lease);
         ended.push(held);
       }
@@ -115,6 +129,7 @@ export class Holder {
     this.held.clear();
     this.own.clear();
     this.expecting = false;
+    this.awaiting = false;
   }
 
   /** Looks at everything that may be due now, and sleeps until the next. */
@@ -128,11 +143,18 @@ export class Holder {
 
   /** Asks for the proofs that are due, and sleeps until the next one is. */
   private ask(): void {
-    const everyMs = this.held.size > 0 ? this.ttlMs / 6 : this.expecting ? this.ttlMs / 3 : Number.POSITIVE_INFINITY;
+    const everyMs =
+      this.held.size > 0
+        ? this.shortestMs() / 6
+        : this.expecting || this.awaiting
+          ? this.ttlMs / 3
+          : Number.POSITIVE_INFINITY;
     if (elapsedMs(this.pingedAt) >= everyMs) this.ping();
-    this.renewAll([...this.own.values()].filter((held) => elapsedMs(held.renewedAt) >= held.holding.leaseMs! / 6));
+    this.renewAll(
+      [...this.own.values()].filter((held) => elapsedMs(held.renewedAt) >= this.validFor(held.holding) / 6),
+    );
     this.wakeBefore(everyMs - elapsedMs(this.pingedAt));
-    for (const held of this.own.values()) this.wakeBefore(held.holding.leaseMs! / 6 - elapsedMs(held.renewedAt));
+    for (const held of this.own.values()) this.wakeBefore(this.validFor(held.holding) / 6 - elapsedMs(held.renewedAt));
   }
 
   private wakeBefore(afterMs: number): void {
@@ -147,8 +169,10 @@ export class Holder {
   private ping(): void {
     this.pingedAt = now();
     if (!this.online) return;
-    this.requests.send('ping', '{}', { lane: 'direct', repeat: false, timeoutMs: this.ttlMs }, (error, _ok, sentAt) => {
-      if (!error) this.proven(sentAt);
+    this.requests.send('ping', '{}', { lane: 'direct', repeat: false, timeoutMs: this.ttlMs }, (error, ok, sentAt) => {
+      if (error) return;
+      this.proven(sentAt);
+      this.proved(ok);
     });
   }
 
@@ -189,7 +213,18 @@ export class Holder {
     holding.over('leaseLapsed');
   }
 
-  private provenFor(held: Held): Moment {
+  /** A lease of its own ends with the session all the same. */
+  private validFor({ leaseMs = this.ttlMs, validMs = this.ttlMs }: Holding): number {
+    return Math.min(leaseMs, validMs, this.ttlMs);
+  }
+
+  private shortestMs(): number {
+    let shortest = this.ttlMs;
+    for (const { holding } of this.held.values()) shortest = Math.min(shortest, holding.validMs ?? shortest);
+    return shortest;
+  }
+
+  private provenOf(held: Held): Moment {
     // A push whose proof is awaited counts from when it came: the session's proof is old, that is why it waits.
     return held.holding.leaseMs === undefined && !held.begin ? this.provenAt : held.provenAt;
   }
@@ -203,7 +238,7 @@ export class Holder {
     this.endMono = Number.POSITIVE_INFINITY;
     this.endWall = Number.POSITIVE_INFINITY;
     for (const map of [this.held, this.own]) {
-      for (const held of map.values()) this.limit(this.provenFor(held), held.holding.leaseMs ?? this.ttlMs);
+      for (const held of map.values()) this.limit(this.provenOf(held), this.validFor(held.holding));
     }
   }
 }

@@ -5,8 +5,10 @@ import { type ConnectOptions, settingsOf } from './options.js';
 
 export { type ErrorCode, Refusal } from '../errors.js';
 export type { Enqueued, EnqueueOptions, Owned, Published, PublishOptions, TaskResult } from './client.js';
+export type { ElectOptions, Term, TermNews } from './elect.js';
 export { Closed, Defer, type DeferOptions, Ended, type EndReason, Fail, type FailOptions } from './errors.js';
 export type { SubscribeOptions } from './feed.js';
+export type { Lock, LockCall, LockHandler, LockNames, LockOptions } from './lock-options.js';
 export type { Observable, Observer } from './observable.js';
 export type { ConnectOptions, Pressure, Status } from './options.js';
 export type { Handler, Task, TaskContext } from './run.js';

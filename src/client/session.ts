@@ -16,6 +16,7 @@ export interface Opened {
   readonly resumed: boolean;
   readonly sentAt: Moment;
   readonly holdings: readonly HoldingRow[];
+  readonly epoch: string;
 }
 
 /** `holdings` is cut here; `lease.list` has the rest. */
@@ -63,14 +64,15 @@ export class Session {
     this.identity = { session: ok.session as string, key: ok.key as string };
     const holdings = (ok.holdings ?? []) as HoldingRow[];
     if (holdings.length >= holdingsMax) holdings.push(...(await this.rest()));
-    return { ttlMs: ok.ttlMs as number, resumed: ok.resumed === true, sentAt, holdings };
+    const [epoch = ''] = String(ok.position).split(':');
+    return { ttlMs: ok.ttlMs as number, resumed: ok.resumed === true, sentAt, holdings, epoch };
   }
 
   private async rest(): Promise<HoldingRow[]> {
     const rows: HoldingRow[] = [];
     let cursor: unknown;
     do {
-      const params = { session: this.identity?.session, kind: 'task', limit: holdingsMax, cursor };
+      const params = { session: this.identity?.session, limit: holdingsMax, cursor };
       const { ok } = await this.call('lease.list', params, this.settings.connectTimeoutMs);
       rows.push(...((ok.leases ?? []) as HoldingRow[]));
       cursor = ok.cursor;

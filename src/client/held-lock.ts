@@ -1,0 +1,119 @@
+import { elapsedMs, type Moment } from './clock.js';
+import { Ended, type EndReason } from './errors.js';
+import { type Holder, type Holding, surelyMs } from './holder.js';
+
+/** What a grant says, in a reply or in a push. */
+export interface HeldFrame {
+  readonly fence: number;
+  readonly validMs: number;
+  readonly maxHoldMs?: number;
+  readonly epoch: string;
+}
+
+const aborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')!.get!;
+
+/** One lock from its grant to its end, whoever brings that about. */
+export class HeldLock implements Holding {
+  readonly lease: string;
+  readonly grant: string;
+  /** Of the request that took it: it is claimed back with the same words. */
+  readonly params: Record<string, unknown>;
+  readonly leaseMs: number | undefined;
+  readonly signal: AbortSignal;
+  /** Resolves when it is surely ours, or over. */
+  readonly begun: Promise<void>;
+  validMs: number;
+  epoch: string;
+  fence: number;
+  reclaiming: string | undefined;
+  /** Why it is over. */
+  ended: Ended | undefined;
+  /** Its own caller asked for the end: the handler may finish what it does. */
+  asked = false;
+  isOrphan = false;
+  private readonly holder: Holder;
+  private readonly controller = new AbortController();
+  private readonly timers = new Set<NodeJS.Timeout>();
+  private onBegun: () => void = () => {};
+  /** The session proved it last, as far as this lock knows: counts once the session is gone. */
+  private provenAt: Moment;
+
+  constructor(
+    grant: string,
+    params: Record<string, unknown>,
+    leaseMs: number | undefined,
+    { fence, validMs, maxHoldMs, epoch }: HeldFrame,
+    at: Moment,
+    holder: Holder,
+  ) {
+    this.lease = `lock:${grant}`;
+    this.grant = grant;
+    this.params = params;
+    this.leaseMs = leaseMs;
+    this.fence = fence;
+    this.validMs = validMs;
+    this.epoch = epoch;
+    this.provenAt = at;
+    this.holder = holder;
+    this.signal = this.controller.signal;
+    // After a freeze the handler's next line may come before any timer of ours: asking is checking.
+    const get = (): boolean => {
+      this.holder.check();
+      return aborted.call(this.signal);
+    };
+    Object.defineProperty(this.signal, 'aborted', { get });
+    this.begun = new Promise((resolve) => {
+      this.onBegun = resolve;
+    });
+    if (maxHoldMs !== undefined) this.after(surelyMs(maxHoldMs) - elapsedMs(at), 'maxHold');
+  }
+
+  begin(): void {
+    this.holder.hold(this, () => this.onBegun());
+  }
+
+  over(reason: EndReason, asked = false): void {
+    if (this.ended) return;
+    this.ended = new Ended(reason);
+    this.asked = asked;
+    if (!asked) this.drop();
+    this.controller.abort(this.ended);
+    this.onBegun();
+  }
+
+  /** The session it hung on has ended: nothing renews it, and only a reclaim can save it. */
+  orphan(): void {
+    if (this.isOrphan || this.ended) return;
+    this.isOrphan = true;
+    const provenAt = this.holder.provenFor(this) ?? this.provenAt;
+    this.holder.drop(this);
+    this.after(surelyMs(this.leaseMs ?? this.validMs) - elapsedMs(provenAt), 'sessionLost', () => this.isOrphan);
+  }
+
+  reclaimed({ fence, validMs, epoch }: HeldFrame, at: Moment): void {
+    if (this.ended) return;
+    [this.fence, this.validMs, this.epoch, this.provenAt] = [fence, validMs, epoch, at];
+    if (!this.isOrphan) return;
+    this.isOrphan = false;
+    this.holder.hold(this, () => {});
+  }
+
+  /** Nothing of it is kept here any more. */
+  drop(): void {
+    this.holder.drop(this);
+    for (const timer of this.timers) clearTimeout(timer);
+    this.timers.clear();
+  }
+
+  private after(ms: number, reason: EndReason, still: () => boolean = () => true): void {
+    const timer = setTimeout(
+      () => {
+        this.timers.delete(timer);
+        if (still()) this.over(reason);
+      },
+      Math.min(Math.max(ms, 0), 2 ** 31 - 1),
+    );
+    timer.unref();
+    this.timers.add(timer);
+  }
+}

@@ -1,0 +1,248 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Refusal } from '../errors.js';
+import { newId } from '../lib/ids.js';
+import { type Moment, now } from './clock.js';
+import { Ended, type EndReason } from './errors.js';
+import { type HeldFrame, HeldLock } from './held-lock.js';
+import type { Holder } from './holder.js';
+import { type LockHandler, type LockNames, type LockOptions, paramsOf } from './lock-options.js';
+import type { Requests } from './requests.js';
+import type { Frame } from './socket.js';
+
+/** A row of `holdings` that is a grant. */
+interface Row {
+  readonly lease: string;
+  readonly kind: string;
+  readonly state?: string;
+  readonly fence?: number;
+}
+
+const waitMsDefault = 60_000;
+/** A push that never came is made good by asking again. */
+const askAgainMs = 15_000;
+
+const owners = new AsyncLocalStorage<string>();
+
+/** What a wait became: granted, or over for a reason; `ask`: nobody told, so it is asked again. */
+type Outcome = { readonly held: HeldFrame; readonly at: Moment } | { readonly reason: string } | 'ask' | 'session';
+
+interface Wait {
+  tell(outcome: Outcome): void;
+}
+
+/** The locks of a client: those that wait and those that are held, by grant. */
+export class Locks {
+  private readonly requests: Requests;
+  private readonly holder: Holder;
+  private readonly timeoutMs: number;
+  private readonly onError: (error: Error) => void;
+  private readonly waits = new Map<string, Wait>();
+  private readonly held = new Map<string, HeldLock>();
+
+  constructor(requests: Requests, holder: Holder, timeoutMs: number, onError: (error: Error) => void) {
+    this.requests = requests;
+    this.holder = holder;
+    this.timeoutMs = timeoutMs;
+    this.onError = onError;
+  }
+
+  /** Takes the lock, runs the handler, gives it back. What the handler makes after the loss of the lock is not returned. */
+  async run<R>(names: LockNames, options: LockOptions, handler: LockHandler<R>): Promise<R> {
+    const owner = options.owner ?? owners.getStore() ?? newId();
+    const lock = await this.take(names, { ...options, owner });
+    const unlisten = onAbort(options.signal, () => lock.over('cancelled', true));
+    try {
+      await lock.begun;
+      const result = await owners.run(owner, () => handler(lock));
+      this.holder.check();
+      if (lock.ended && !lock.asked) throw lock.ended;
+      return result;
+    } finally {
+      unlisten();
+      this.held.delete(lock.grant);
+      lock.drop();
+      await this.release(lock.grant).catch(this.onError);
+    }
+  }
+
+  // ---- what the connection hears
+
+  granted(frame: Frame): void {
+    const { grant } = frame as unknown as { grant: string };
+    const wait = this.waits.get(grant);
+    if (wait) wait.tell({ held: frame as unknown as HeldFrame, at: now() });
+    // Nobody waits for it any more: it was given up, and is given back.
+    else if (!this.held.has(grant)) void this.release(grant).catch(() => {});
+  }
+
+  waitEnded({ grant, reason }: { grant: string; reason: string }): void {
+    this.waits.get(grant)?.tell({ reason });
+  }
+
+  lost({ grant, fence, reason }: { grant?: string; fence?: number; reason: EndReason }): void {
+    const lock = grant === undefined ? undefined : this.held.get(grant);
+    if (lock && lock.fence === fence) lock.over(reason);
+  }
+
+  /** After a resume the holdings are the truth. */
+  reconcile(rows: readonly Row[]): void {
+    const grants = new Map(
+      rows.filter(({ kind }) => kind === 'lock').map((row) => [row.lease.slice('lock:'.length), row]),
+    );
+    for (const [grant, lock] of this.held) {
+      if (grants.get(grant)?.fence !== lock.fence) lock.over('revoked');
+    }
+    for (const [grant, wait] of this.waits) {
+      // Granted, or ended: asking again tells which, and how.
+      if (grants.get(grant)?.state !== 'waiting') wait.tell('ask');
+    }
+  }
+
+  /** The store may have lost who holds what: whatever it has of ours is claimed back while nobody else may have it. */
+  epoch(epoch: string): void {
+    for (const lock of this.held.values()) if (lock.epoch !== epoch) void this.reclaim(lock, epoch);
+  }
+
+  /** The session has ended. What it held may be claimed back by the next one, if the store was lost with it. */
+  sessionLost(): void {
+    for (const lock of this.held.values()) lock.orphan();
+    for (const wait of [...this.waits.values()]) wait.tell('session');
+  }
+
+  /** A new session is open, in this epoch. */
+  sessionOpened(epoch: string): void {
+    for (const lock of this.held.values()) {
+      if (!lock.isOrphan) continue;
+      if (lock.epoch === epoch) lock.over('sessionLost');
+      else void this.reclaim(lock, epoch);
+    }
+  }
+
+  stop(reason: EndReason): void {
+    for (const lock of this.held.values()) lock.over(reason);
+    for (const wait of [...this.waits.values()]) wait.tell({ reason });
+  }
+
+  // ---- inside
+
+  private async take(names: LockNames, options: LockOptions & { owner: string }): Promise<HeldLock> {
+    const { signal, waitMs = waitMsDefault } = options;
+    const until = performance.now() + waitMs;
+    for (let grant = newId(); ; ) {
+      signal?.throwIfAborted();
+      const left = Math.max(0, Math.ceil(until - performance.now()));
+      const params = paramsOf(names, options, grant, left);
+      const outcome = await this.ask(grant, params, signal);
+      if (outcome === 'ask') continue;
+      if (outcome === 'session') {
+        grant = newId();
+        continue;
+      }
+      if ('held' in outcome) {
+        if (!signal?.aborted) return this.hold(grant, params, options, outcome);
+        await this.release(grant).catch(this.onError);
+        throw signal.reason;
+      }
+      if (signal?.aborted) throw signal.reason;
+      if (outcome.reason === 'timeout')
+        throw new Refusal('HELD', `${String(params.name ?? 'the locks')} was not free in time`);
+      if (outcome.reason === 'neverFits') throw new Refusal('NEVER_FITS');
+      throw new Ended(outcome.reason);
+    }
+  }
+
+  /** One request, and if it has to wait, the wait. An abort ends it by giving the grant back, once the request is answered. */
+  private async ask(grant: string, params: Record<string, unknown>, signal: AbortSignal | undefined): Promise<Outcome> {
+    let tell: Wait['tell'] = () => {};
+    const told = new Promise<Outcome>((resolve) => {
+      tell = resolve;
+    });
+    this.waits.set(grant, { tell });
+    this.changed();
+    let timer: NodeJS.Timeout | undefined;
+    const unlisten = onAbort(signal, () => tell({ reason: 'aborted' }));
+    try {
+      const reply = await this.call('lock.acquire', params);
+      if (reply.ok.state === 'held') return { held: reply.ok as unknown as HeldFrame, at: reply.sentAt };
+      timer = setTimeout(() => tell('ask'), Math.min(askAgainMs, (params.waitMs as number) + 1000));
+      timer.unref();
+      const outcome = await told;
+      if (outcome !== 'session' && outcome !== 'ask' && 'reason' in outcome && outcome.reason === 'aborted') {
+        await this.release(grant).catch(this.onError);
+      }
+      return outcome;
+    } catch (error) {
+      // The first try was carried out under a session that has ended since.
+      if (error instanceof Refusal && error.code === 'CONFLICT') return 'session';
+      if (error instanceof Refusal && error.code === 'TIMEOUT') await this.release(grant).catch(() => {});
+      throw error;
+    } finally {
+      unlisten();
+      clearTimeout(timer);
+      this.waits.delete(grant);
+      this.changed();
+    }
+  }
+
+  private changed(): void {
+    const awaiting = this.waits.size > 0;
+    if (awaiting === this.holder.awaiting) return;
+    this.holder.awaiting = awaiting;
+    this.holder.wake();
+  }
+
+  private hold(
+    grant: string,
+    params: Record<string, unknown>,
+    { leaseMs }: LockOptions,
+    { held, at }: { held: HeldFrame; at: Moment },
+  ): HeldLock {
+    const lock = new HeldLock(grant, params, leaseMs, held, at, this.holder);
+    this.held.set(grant, lock);
+    lock.begin();
+    return lock;
+  }
+
+  private async reclaim(lock: HeldLock, epoch: string): Promise<void> {
+    if (lock.reclaiming === epoch) return;
+    lock.reclaiming = epoch;
+    try {
+      const { ok, sentAt } = await this.call('lock.acquire', { ...lock.params, waitMs: 0, reclaim: lock.fence });
+      if (this.held.get(lock.grant) === lock) lock.reclaimed(ok as unknown as HeldFrame, sentAt);
+    } catch (error) {
+      if (error instanceof Refusal && error.retry) {
+        // Nothing is known; the holder's rule ends it in time if nothing comes to be known.
+        lock.reclaiming = undefined;
+        return;
+      }
+      lock.over('staleFence');
+    }
+  }
+
+  /** Until it is answered: the daemon may be away just now, and the grant must not stay. */
+  private async release(grant: string): Promise<void> {
+    try {
+      await this.call('lock.release', { grant });
+    } catch (error) {
+      // Whoever it belongs to now, it is not us.
+      if (error instanceof Refusal && (error.code === 'NOT_OWNER' || error.code === 'SESSION_LOST')) return;
+      throw error;
+    }
+  }
+
+  private call(op: string, params: object): Promise<{ ok: Frame; sentAt: Moment }> {
+    const lane = op === 'lock.release' ? 'control' : 'bulk';
+    const traits = { lane, repeat: true, timeoutMs: this.timeoutMs } as const;
+    return new Promise((resolve, reject) => {
+      this.requests.send(op, JSON.stringify(params), traits, (error, ok, sentAt) =>
+        error ? reject(error) : resolve({ ok, sentAt }),
+      );
+    });
+  }
+}
+
+/** Calls `then` at the abort, not before; answers how to take it off. */
+function onAbort(signal: AbortSignal | undefined, then: () => void): () => void {
+  signal?.addEventListener('abort', then, { once: true });
+  return () => signal?.removeEventListener('abort', then);
+}
