@@ -78,11 +78,21 @@ export class Pipeline {
     try {
       entry.command.run(params, context).then(
         (result: unknown) => this.#succeed(call, result),
-        (error: unknown) => this.#fail(call, error),
+        (error: unknown) => void this.#refused(call, error, context),
       );
     } catch (error) {
       this.#fail(call, error); // Thrown before it was a promise.
     }
+  }
+
+  /**
+   * A script may see the end of a session before this daemon has heard of it. The answer waits until that is known here as
+   * well: who is told SESSION_LOST opens a new session on this socket at once, and must not find the old one there.
+   */
+  async #refused(call: Call, error: unknown, { session, sessions }: Context): Promise<void> {
+    const isLost = error instanceof Refusal && error.code === 'SESSION_LOST';
+    if (isLost && session && call.caller.identity.session === session) await sessions.prove(session).catch(() => {});
+    this.#fail(call, error);
   }
 
   #succeed(call: Call, result: unknown): void {
