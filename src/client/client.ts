@@ -74,6 +74,8 @@ export interface Owned {
 /** How long `close` waits for the answers that are still out once the workers have stopped. */
 const lastAnswersMs = 5000;
 const goodbyeMs = 2000;
+/** Neither a good-bye (1000, 1001) nor a code of the protocol: to the daemon the socket broke. */
+const leftCode = 4000;
 
 export class Client {
   private readonly core: Core;
@@ -202,6 +204,11 @@ export class Client {
   close(options: StopOptions = {}): Promise<void> {
     this.closing ??= this.finish(options);
     return this.closing;
+  }
+
+  /** Goes without closing the session: what it holds stays until its ttl, and `connect({ resume: identity })` goes on with it. */
+  leave(): void {
+    this.core.end(new Closed(leftCode, 'left'), leftCode);
   }
 
   private async finish({ limitMs = stopLimitMs }: StopOptions): Promise<void> {

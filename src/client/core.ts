@@ -85,8 +85,8 @@ export class Core {
     }
   }
 
-  end(closed: Closed): void {
-    this.link.end(closed);
+  end(closed: Closed, code?: number): void {
+    this.link.end(closed, code);
   }
 
   private readonly onAbort = (): void =>

@@ -61,7 +61,10 @@ export class Locks {
       unlisten();
       this.held.delete(lock.grant);
       lock.drop();
-      await this.release(lock.grant).catch(this.onError);
+      const released = this.release(lock.grant);
+      // Of a lost one it is a courtesy: nobody waits for a daemon that may be away.
+      if (lock.ended && !lock.asked) released.catch(() => {});
+      else await released.catch(this.onError);
     }
   }
 
@@ -172,8 +175,8 @@ export class Locks {
       }
       return outcome;
     } catch (error) {
-      // The first try was carried out under a session that has ended since.
-      if (error instanceof Refusal && error.code === 'CONFLICT') return 'session';
+      // The first try was carried out under a session that has ended since, or what it got was lost before we heard of it.
+      if (error instanceof Refusal && (error.code === 'CONFLICT' || error.code === 'STALE_FENCE')) return 'session';
       if (error instanceof Refusal && error.code === 'TIMEOUT') await this.release(grant).catch(() => {});
       throw error;
     } finally {

@@ -102,10 +102,15 @@ test('Q10: a task that kills its worker runs three times, and what still waits i
   const body = `say('started ' + task.attempt); if (task.payload === 'poison') process.kill(process.pid, 'SIGKILL'); return task.attempt;`;
   const { task } = await admin.enqueue('poisoned', 'poison', { maxAttempts: 3, priority: 100 });
   const innocents = await Promise.all(Array.from({ length: 9 }, (_, n) => admin.enqueue('poisoned', n)));
+  let back = deferred();
+  await admin.subscribe({ types: ['task.retried', 'task.dead'], where: { task } }, () => back.resolve());
   for (let attempt = 1; attempt <= 3; attempt++) {
     const a = child('poisoned', 600, body);
     expect(await a.says('started')).toBe(`started ${attempt}`);
     await a.exit;
+    // Until it is back another worker would be given what waits behind it.
+    await back.promise;
+    back = deferred();
     const { task: waiting } = innocents[0]!;
     expect(await admin.queue.get({ task: waiting })).toMatchObject({ attempt: 0 });
     if (attempt < 3) continue;
