@@ -118,6 +118,17 @@ test('a task is enqueued, worked on by a program, and found completed', async ()
   expect(await sh(command('signalbox status'))).toContain('docs');
 });
 
+test('a program runs under a lock, and it is seen who holds what', async () => {
+  const run = start('/bin/sh', ['-c', command('signalbox run')]);
+  const ended = once(run.child, 'close');
+  const [ls, who] = [command('signalbox lock'), command('signalbox who')];
+  let shown = '';
+  while (!shown.includes('release 1.2') && run.child.exitCode === null) shown = await sh(ls);
+  expect(shown).toMatch(/deploy +1 +- +0 +cli@/);
+  expect(await sh(who)).toMatch(/^AGENT +SESSION/);
+  expect((await ended)[0], run.text()).toBe(0);
+});
+
 test('the worker of the README runs as it stands there', async () => {
   const [worker] = blocks('ts');
   const file = join(dir, 'worker.mjs');

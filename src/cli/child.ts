@@ -1,8 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { Defer, Fail, type Task } from '../client/index.js';
 import { exit } from './exit.js';
+import { kill, killOnAbort } from './kill.js';
 
 export interface ChildOptions {
   readonly command: string;
@@ -97,28 +98,4 @@ function passErrors(stream: Readable) {
     tail = `${tail}${chunk}`.slice(-tailBytes);
   });
   return { last: () => tail.trimEnd().split('\n').at(-1)?.trim().slice(0, 500) ?? '' };
-}
-
-function killOnAbort(child: ChildProcess, signal: AbortSignal, killAfterMs: number): () => void {
-  let timer: NodeJS.Timeout | undefined;
-  const abort = (): void => {
-    kill(child, 'SIGTERM');
-    timer = setTimeout(() => kill(child, 'SIGKILL'), killAfterMs);
-  };
-  if (signal.aborted) abort();
-  else signal.addEventListener('abort', abort, { once: true });
-  return () => {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', abort);
-  };
-}
-
-function kill(child: ChildProcess, name: NodeJS.Signals): void {
-  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  try {
-    if (process.platform === 'win32') child.kill(name);
-    else process.kill(-child.pid, name);
-  } catch {
-    // It ended in this moment.
-  }
 }

@@ -5,6 +5,7 @@ import { connect, type Signalbox } from '../client/index.js';
 import type { ConnectOptions } from '../client/options.js';
 import { wsPath } from '../protocol/frame.js';
 import { CliError, wrongUsage } from './exit.js';
+import { say } from './output.js';
 
 export interface ConnectionFlags {
   readonly url?: string;
@@ -53,7 +54,7 @@ const connectTimeoutMs = 5000;
 /** Where nobody listens there is nothing to wait for; once it was connected the client comes back by itself. */
 export async function open(
   flags: ConnectionFlags,
-  options: { session: boolean } & Pick<ConnectOptions, 'onStatus' | 'labels'>,
+  options: { session: boolean } & Pick<ConnectOptions, 'onStatus' | 'labels' | 'ttlMs' | 'resume'>,
 ): Promise<Signalbox> {
   const url = daemonUrl(flags);
   const token = tokenOf(flags);
@@ -67,6 +68,8 @@ export async function open(
       ...(token === undefined ? {} : { token }),
       ...(options.session ? { agent: `cli@${hostname().slice(0, 100)}:${process.pid}` } : {}),
       ...(options.labels === undefined ? {} : { labels: options.labels }),
+      ...(options.ttlMs === undefined ? {} : { ttlMs: options.ttlMs }),
+      ...(options.resume === undefined ? {} : { resume: options.resume }),
       connectTimeoutMs,
       signal: giveUp.signal,
       onStatus: (status) => {
@@ -99,4 +102,8 @@ export async function withClient<T>(
   } finally {
     await client.close({ limitMs: 2000 });
   }
+}
+
+export function tellStatus(status: { state: string; reason?: string; code?: number }): void {
+  if (status.state === 'reconnecting') say(`-- connection lost (${status.reason || status.code}); coming back`);
 }

@@ -6,14 +6,17 @@ import { doctorCommand } from './doctor.js';
 import { enqueueCommand } from './enqueue.js';
 import { exit, failureOf, type Outcome } from './exit.js';
 import { generateCommand } from './generate.js';
+import { lockCommand } from './lock.js';
 import { endWithReader, say } from './output.js';
 import { packageVersion } from './package.js';
 import { redisCliCommand } from './redis-cli.js';
+import { runCommand } from './run.js';
 import { configured } from './settings.js';
 import { statusCommand } from './status.js';
 import { tailCommand } from './tail.js';
 import { tasksCommand } from './tasks.js';
 import type { UpFlags } from './up.js';
+import { whoCommand } from './who.js';
 import { workCommand } from './work.js';
 
 /** The whole command line. Actions load what they need when they run: `tail` has no use for a daemon's code. */
@@ -48,6 +51,9 @@ export function makeProgram(outcome: Outcome): Command {
   const commands = [
     enqueueCommand,
     workCommand,
+    runCommand,
+    lockCommand,
+    whoCommand,
     tailCommand,
     statusCommand,
     tasksCommand,

@@ -21,14 +21,14 @@ export function configured(command: Command): Command {
     .option('--set <path=value>', 'any setting by its path; may be repeated', collect);
 }
 
-/** What `work` tells its commands is named like our settings, and is none. */
-const ofTasks = /^SIGNALBOX_TASK_/;
+/** What `work` and `run` tell their commands is named like our settings, and is none. */
+const ofChildren = /^SIGNALBOX_(TASK|LOCK)_/;
 
 export function settingsFrom(flags: SettingFlags, env: NodeJS.ProcessEnv = process.env): Config {
   const { config: file, port, host, stateDir, ephemeral, redisUrl, set } = flags;
   return loadConfig({
     file,
-    env: Object.fromEntries(Object.entries(env).filter(([name]) => !ofTasks.test(name))),
+    env: Object.fromEntries(Object.entries(env).filter(([name]) => !ofChildren.test(name))),
     flags: { port, host, stateDir, ephemeral, redisUrl, ...pairs(set, '--set') },
   });
 }

@@ -3,6 +3,7 @@ import type { Signalbox } from '../client/index.js';
 import { type ConnectionFlags, connected, daemonUrl, httpUrl, withClient } from './connection.js';
 import { exit, type Outcome } from './exit.js';
 import { ageOf, print, printJson, printTable } from './output.js';
+import { allPages } from './pages.js';
 
 type Stats = Awaited<ReturnType<Signalbox['queue']['stats']>>['queues'][number];
 type Lease = Awaited<ReturnType<Signalbox['lease']['list']>>['leases'][number];
@@ -18,8 +19,8 @@ export function statusCommand(program: Command, outcome: Outcome): void {
 async function status(flags: ConnectionFlags): Promise<number> {
   const url = daemonUrl(flags);
   const { queues, leases } = await withClient(flags, { session: false }, async (client) => ({
-    queues: await all((cursor) => client.queue.stats(cursor), 'queues'),
-    leases: await all((cursor) => client.lease.list({ limit: 1000, ...cursor }), 'leases'),
+    queues: await allPages((cursor) => client.queue.stats(cursor), 'queues'),
+    leases: await allPages((cursor) => client.lease.list({ limit: 1000, ...cursor }), 'leases'),
   }));
   const daemon = await askDaemon(httpUrl(url, '/readyz'));
   const sessions = leases.filter(({ kind }) => kind === 'session');
@@ -39,21 +40,6 @@ async function status(flags: ConnectionFlags): Promise<number> {
   await print('');
   await printSessions(sessions, tasksOf);
   return exit.ok;
-}
-
-/** All pages of a listing. */
-async function all<Name extends string, Row>(
-  page: (cursor: { cursor?: string }) => Promise<{ readonly [N in Name]: Row[] } & { cursor?: string | undefined }>,
-  name: Name,
-): Promise<Row[]> {
-  const rows: Row[] = [];
-  let cursor: string | undefined;
-  do {
-    const answer = await page(cursor === undefined ? {} : { cursor });
-    rows.push(...answer[name]);
-    cursor = answer.cursor;
-  } while (cursor !== undefined);
-  return rows;
 }
 
 interface DaemonReport {

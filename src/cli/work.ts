@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Closed, Signalbox, Task } from '../client/index.js';
 import { runChild } from './child.js';
-import { type ConnectionFlags, connected, daemonUrl, open } from './connection.js';
+import { type ConnectionFlags, connected, daemonUrl, open, tellStatus } from './connection.js';
 import { exit, type Outcome } from './exit.js';
 import { durationMs, whole } from './input.js';
 import { printJson, say } from './output.js';
@@ -95,8 +95,4 @@ async function ended(client: Signalbox): Promise<number> {
   const closed: Closed = await client.closed;
   if (closed.code === 1000) return exit.ok;
   throw closed;
-}
-
-function tellStatus(status: { state: string; reason?: string; code?: number }): void {
-  if (status.state === 'reconnecting') say(`-- connection lost (${status.reason || status.code}); coming back`);
 }

@@ -76,7 +76,23 @@ test('every subcommand explains itself, and every one that prints takes --json',
   const program = makeProgram({ code: 0 });
   const leaves = program.commands.flatMap((command) => (command.commands.length > 0 ? command.commands : [command]));
   expect(program.commands.map((command) => command.name())).toEqual([
-    ...['up', 'demo', 'enqueue', 'work', 'tail', 'status', 'tasks', 'dead', 'call', 'redis-cli', 'doctor', 'config'],
+    ...[
+      'up',
+      'demo',
+      'enqueue',
+      'work',
+      'run',
+      'lock',
+      'who',
+      'tail',
+      'status',
+      'tasks',
+      'dead',
+      'call',
+      'redis-cli',
+      'doctor',
+      'config',
+    ],
     'generate',
   ]);
   for (const leaf of leaves) {
