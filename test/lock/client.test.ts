@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { type ConnectOptions, connect, type Lock, type Signalbox, type TermNews } from '../../src/client/index.js';
 import { BrokenLink } from '../client/link.js';
 import { rejection } from '../client/rig.js';
+import { Random } from '../simulation/random.js';
 import { type Any, fresh, leftoversOf, startWorld, storyOf, type Wire, type World, watcherOf } from './support.js';
 
 let world: World;
@@ -73,7 +74,7 @@ test('the plain calls are there beside it', async () => {
   expect(await sb.lock.release({ grant: held.grant })).toEqual({ state: 'released' });
 });
 
-test('what the handler throws is thrown, and the lock is given back', async () => {
+test('L6: what the handler throws is thrown, and the lock is given back', async () => {
   const sb = await client();
   const name = fresh();
   expect(await rejection(sb.lock(name, () => Promise.reject(new Error('mine'))))).toMatchObject({ message: 'mine' });
@@ -206,19 +207,25 @@ test('break, maxHoldMs and a lapsed lease tell the handler', async () => {
   });
 });
 
-test('L6: a wait that is given up at any moment leaves neither holder nor waiter', { timeout: 60_000 }, async () => {
+test('L6: 1000 acquires given up at any moment leave neither holder nor waiter', { timeout: 60_000 }, async () => {
+  const seed = Math.floor(Math.random() * 1e9);
+  console.log(`L6: seed ${seed}`);
+  const random = new Random(seed);
   const [sb, other] = [await client(), await client({ agent: 'a2' })];
-  const name = fresh();
-  for (let round = 0; round < 60; round++) {
-    const controller = new AbortController();
-    const busy = round % 2 === 0 ? other.lock(name, () => sleep(2)) : Promise.resolve();
-    const run = sb.lock(name, { signal: controller.signal }, () => sleep(1)).catch((error) => error);
-    setTimeout(() => controller.abort(new Error('given up')), Math.random() * 6);
-    const outcome = (await run) as Any;
-    if (outcome) expect(outcome.message).toBe('given up');
-    await busy;
-  }
-  expect(await leftoversOf(world, name)).toEqual([]);
+  const names = Array.from({ length: 10 }, () => fresh());
+  const lane = async (name: string): Promise<void> => {
+    for (let round = 0; round < 100; round++) {
+      const controller = new AbortController();
+      const busy = round % 2 === 0 ? other.lock(name, () => sleep(2)) : Promise.resolve();
+      const run = sb.lock(name, { signal: controller.signal }, () => sleep(1)).catch((error) => error);
+      setTimeout(() => controller.abort(new Error('given up')), 5 * random.next());
+      const outcome = (await run) as Any;
+      if (outcome) expect(outcome.message).toBe('given up');
+      await busy;
+    }
+  };
+  await Promise.all(names.map(lane));
+  expect(await leftoversOf(world, ...names)).toEqual([]);
 });
 
 test('several locks in one step, permits and paths', async () => {

@@ -151,7 +151,7 @@ test('L4: a waiter whose session has run out is out of the queue, and the one be
   await release(b, next);
 });
 
-test('a wait ends at once when its session is closed, not when the holder leaves', async () => {
+test('L4: a wait ends at once when its session is closed, not when the holder leaves', async () => {
   const name = fresh();
   const a = await session('a');
   const held = await take(a, name);

@@ -172,26 +172,29 @@ test('several locks are taken in one step, and a failed try takes none of them',
   await release(b, both);
 });
 
-test('L19: a wait whose time runs out while the lock comes free ends in exactly one way', {
+test('L19: 2000 waits whose time runs out while the lock comes free: each ends in exactly one way', {
   timeout: 60_000,
 }, async () => {
-  const name = fresh();
+  const names = Array.from({ length: 20 }, () => fresh());
   let granteds = 0;
-  for (let round = 0; round < 150; round++) {
-    const held = await take(a, name);
-    const wait = await b.call('lock.acquire', { name, waitMs: 20 });
-    expect(wait.state).toBe('waiting');
-    await sleep(18 + (round % 5));
-    await release(a, held);
-    await b.next((line) => (line.op === 'granted' || line.op === 'waitEnded') && line.grant === wait.grant);
-    const [{ op, reason }] = pushesOf(b, wait.grant);
-    if (op === 'granted') granteds++;
-    else expect(reason).toBe('timeout');
-    expect(await release(b, wait)).toEqual({ state: op === 'granted' ? 'released' : 'alreadyReleased' });
-    expect(pushesOf(b, wait.grant)).toHaveLength(1);
-  }
-  expect(granteds).toBeLessThan(150);
-  expect(await leftoversOf(world, name)).toEqual([]);
+  const lane = async (name: string): Promise<void> => {
+    for (let round = 0; round < 100; round++) {
+      const held = await take(a, name);
+      const wait = await b.call('lock.acquire', { name, waitMs: 50 });
+      expect(wait.state).toBe('waiting');
+      await sleep(48 + (round % 5));
+      await release(a, held);
+      await b.next((line) => (line.op === 'granted' || line.op === 'waitEnded') && line.grant === wait.grant);
+      const [{ op, reason }] = pushesOf(b, wait.grant);
+      if (op === 'granted') granteds++;
+      else expect(reason).toBe('timeout');
+      expect(await release(b, wait)).toEqual({ state: op === 'granted' ? 'released' : 'alreadyReleased' });
+      expect(pushesOf(b, wait.grant)).toHaveLength(1);
+    }
+  };
+  await Promise.all(names.map(lane));
+  expect(granteds).toBeLessThan(2000);
+  expect(await leftoversOf(world, ...names)).toEqual([]);
 });
 
 test('L21: two locks asked for in either order by twenty agents: never one without the other, no deadlock, nothing left', async () => {
@@ -252,7 +255,7 @@ test('L16: fifty waiters are served in their order although the pub/sub connecti
   clearInterval(killer);
   expect(order).toEqual(Array.from({ length: 50 }, (_, i) => i));
   // 50 × 10 ms of holding; nobody waited for a lease or a sweep.
-  expect(performance.now() - started).toBeLessThan(5000);
+  expect(performance.now() - started).toBeLessThan(2000);
   client.disconnect();
   await Promise.all(agents.map((wire) => wire.close()));
 });
