@@ -39,24 +39,26 @@ export class World {
   /** When Redis lost acknowledged writes: what was asked before need not be there. */
   lostAt = 0;
   readonly #setting: Setting;
+  readonly #more: Settings;
   readonly #dir: string;
   #snapshot: string | undefined;
   readonly #said: (() => string)[] = [];
   #stopping = false;
   #turn: Promise<void> = Promise.resolve();
 
-  private constructor(redis: TestRedis, setting: Setting) {
+  private constructor(redis: TestRedis, setting: Setting, more: Settings) {
     this.redis = redis;
     this.#setting = setting;
+    this.#more = more;
     this.#dir = dirname(redis.path);
     // The one link without faults: it must come back by itself after every restart.
     this.admin = redis.client({ retryStrategy: () => 20, maxRetriesPerRequest: null });
     this.tap = new Tap(this.admin, namespace);
   }
 
-  static async start(setting: Setting): Promise<World> {
+  static async start(setting: Setting, more: Settings = {}): Promise<World> {
     const redis = await startRedis({ args: ['--appendonly', 'yes', '--appendfsync', 'everysec'] });
-    const world = new World(redis, setting);
+    const world = new World(redis, setting, more);
     try {
       await Promise.all(Array.from({ length: setting.daemons }, (_, i) => world.#node(i)));
       world.tap.start();
@@ -79,6 +81,7 @@ export class World {
       'gateway.heartbeatMs': 300,
       'gateway.positionEvery': 8,
       'ops.logLevel': 'info',
+      ...this.#more,
     };
   }
 
