@@ -208,7 +208,7 @@ export class Client {
 
   /** Goes without closing the session: what it holds stays until its ttl, and `connect({ resume: identity })` goes on with it. */
   leave(): void {
-    this.core.end(new Closed(leftCode, 'left'), leftCode);
+    this.core.end(new Closed(1000, 'left'), leftCode);
   }
 
   private async finish({ limitMs = stopLimitMs }: StopOptions): Promise<void> {

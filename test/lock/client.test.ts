@@ -74,6 +74,19 @@ test('the plain calls are there beside it', async () => {
   expect(await sb.lock.release({ grant: held.grant })).toEqual({ state: 'released' });
 });
 
+test('leave: what was held stays with the session until its ttl, for whoever resumes it', async () => {
+  const [sb, other] = [await client({ ttlMs: 60_000 }), await client({ agent: 'a2' })];
+  const name = fresh();
+  const { grant, fence } = (await sb.lock.acquire({ name })) as Any;
+  const { identity } = sb;
+  sb.leave();
+  expect(await sb.closed).toMatchObject({ code: 1000, reason: 'left' });
+  expect(await rejection(other.lock(name, { waitMs: 0 }, () => {}))).toMatchObject({ code: 'HELD' });
+  const back = await client({ resume: identity! });
+  expect(await back.lock.check({ name, fence })).toMatchObject({ valid: true });
+  expect(await back.lock.release({ grant })).toEqual({ state: 'released' });
+});
+
 test('L6: what the handler throws is thrown, and the lock is given back', async () => {
   const sb = await client();
   const name = fresh();
