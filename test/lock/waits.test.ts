@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { until } from '../support/until.js';
 import {
   type Any,
   fresh,
@@ -318,7 +319,7 @@ test('a waiter that comes back to a free lock gets it, behind the reply that sho
   expect(at((line) => line === push)).toBeGreaterThan(at((line) => line.ok?.resumed === true));
   expect(pushesOf(back, wait.grant)).toHaveLength(1);
   await release(back, wait);
-  await watcher.event('lock.released', name);
+  await until(() => storyOf(watcher, name).length >= 3);
   expect(storyOf(watcher, name)).toEqual([`released:${held.grant}`, `granted:${wait.grant}`, `released:${wait.grant}`]);
 });
 
