@@ -1,6 +1,6 @@
 import { publishedArgs } from '../feed/published.js';
 import type { Namespace } from '../redis/namespace.js';
-import { type Done, IngressLease, latencyMs } from './lease.js';
+import { type Done, IngressLease } from './lease.js';
 import { readMessage } from './message.js';
 import { Rejections } from './rejections.js';
 import { Tape, type TapeItem, type TapePlace } from './tape.js';
@@ -219,7 +219,7 @@ export class Appender {
   #argsOf(item: TapeItem): (string | number)[] {
     const now = performance.now();
     if (item.kind === 'hole') {
-      return ['h', Math.ceil(now - item.since) + latencyMs, Math.floor(now - item.until), item.span, '', '', '', ''];
+      return ['h', this.#lease.atMs(now - item.since), Math.floor(now - item.until), item.span, '', '', '', ''];
     }
     const { channel, payload, bytes } = item;
     const type = channel.slice(channel.indexOf(':', 'signalbox:'.length) + 1);

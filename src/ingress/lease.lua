@@ -15,9 +15,9 @@ end
 
 local held = mine and fence or int(nextFence())
 call('HSET', key, 'daemon', daemon, 'fence', held, 'until', int(turn.lease + tonumber(leaseMs)))
-if mine then call('HSET', key, 'mark', mark, 'count', count, 'heardAt', int(turn.now - tonumber(doneAgoMs)))
+if mine then call('HSET', key, 'mark', mark, 'count', count, 'heardAt', int(math.min(tonumber(doneAt), turn.now)))
 -- The first of all: from when it listens on, what is missed can be told, although nothing was appended yet.
-elseif not lease[6] then call('HSET', key, 'heardAt', int(turn.now - tonumber(doneAgoMs))) end
+elseif not lease[6] then call('HSET', key, 'heardAt', int(math.min(tonumber(doneAt), turn.now))) end
 call('PUBLISH', 'sb:ingress', concat({ namespaceName, held, held .. '.' .. newMark, mine and mark or '', count }, ' '))
 turn.touched = true -- the fence must be kept
-return turn.close({ 1, held, lease[4] or '', lease[5] or '0', lease[6] and int(turn.now - lease[6]) or '' })
+return turn.close({ 1, held, lease[4] or '', lease[5] or '0', lease[6] and int(turn.now - lease[6]) or '', int(turn.now) })

@@ -3,14 +3,12 @@ import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 import type { TapePlace } from './tape.js';
 
-const leaseArgs = ['namespaceName', 'fence', 'leaseMs', 'mark', 'count', 'doneAgoMs', 'newMark'];
+const leaseArgs = ['namespaceName', 'fence', 'leaseMs', 'mark', 'count', 'doneAt', 'newMark'];
 const leaseScript = lua(import.meta.url, './lease.lua', leaseArgs);
-const releaseScript = lua(import.meta.url, './release.lua', ['namespaceName', 'fence', 'mark', 'count', 'doneAgoMs']);
-const appendArgs = ['fence', 'mark', 'count', 'doneAgoMs', 'gapUntilAgoMs', 'windowMs', 'publishedMax'];
+const releaseScript = lua(import.meta.url, './release.lua', ['namespaceName', 'fence', 'mark', 'count', 'doneAt']);
+const appendArgs = ['fence', 'mark', 'count', 'doneAt', 'gapUntilAgoMs', 'windowMs', 'publishedMax'];
 const appendScript = lua(import.meta.url, './append.lua', appendArgs);
-
-/** On the way to Redis instants given as `…AgoMs` get older; what must not come out too late is given as older still. */
-export const latencyMs = 250;
+const clockScript = lua(import.meta.url, './clock.lua');
 
 /** How far the log is: behind `place`, and everything said longer than `doneAgoMs` ago is in it. */
 export interface Done {
@@ -29,6 +27,8 @@ export class IngressLease {
   readonly #leaseMs: number;
   readonly #windowMs: number;
   #marks = 0;
+  /** A moment of Redis' clock, and one of ours at which it was past. */
+  #anchor: { readonly redis: number; readonly own: number } | undefined;
   /** Empty: not ours. */
   fence = '';
 
@@ -38,12 +38,25 @@ export class IngressLease {
     this.#windowMs = settings.publishWindowMs;
   }
 
+  /**
+   * `agoMs` ago by Redis' clock, or a little earlier: what counts as done must never come out later than it was, or a
+   * standby drops what it should append. So it is reckoned from the last answer of Redis and not from when a script
+   * runs, which on a busy day is seconds after it was sent.
+   */
+  atMs(agoMs: number): number {
+    const { redis, own } = this.#anchor!;
+    return Math.floor(redis + performance.now() - own - agoMs);
+  }
+
   get held(): boolean {
     return this.fence !== '';
   }
 
   /** `doneAgoMs`: since when the caller listens without a break. */
   async take(doneAgoMs: number): Promise<Taken> {
+    const asked = performance.now();
+    if (!this.#anchor) this.#sawTime(await this.#namespace.read<string>(clockScript));
+    doneAgoMs += performance.now() - asked;
     const [taken, fence, mark, count, ago] = await this.#ask('', { place: { mark: '', count: 0 }, doneAgoMs });
     if (taken === 0) return { taken: false, freeInMs: Number(mark) };
     this.fence = fence;
@@ -67,34 +80,34 @@ export class IngressLease {
       this.fence,
       place.mark,
       place.count,
-      doneAgoMs + latencyMs,
+      this.atMs(doneAgoMs),
       gapUntilAgoMs,
       this.#windowMs,
       publishedMax,
     ];
-    const done = await this.#namespace.call<number>(appendScript, [...head, ...args]);
-    if (done === 0) this.fence = '';
-    return done === 1;
+    const time = await this.#namespace.call<string | number>(appendScript, [...head, ...args]);
+    if (time === 0) this.fence = '';
+    else this.#sawTime(time);
+    return time !== 0;
   }
 
   async release({ place, doneAgoMs }: Done): Promise<void> {
     const { fence } = this;
     this.fence = '';
-    const args = [this.#namespace.name, fence, place.mark, place.count, doneAgoMs + latencyMs];
+    const args = [this.#namespace.name, fence, place.mark, place.count, this.atMs(doneAgoMs)];
     await this.#namespace.call(releaseScript, args);
   }
 
-  #ask(fence: string, { place, doneAgoMs }: Done): Promise<[number, string, string, string, string]> {
+  async #ask(fence: string, { place, doneAgoMs }: Done): Promise<readonly [number, string, string, string, string]> {
     const { mark, count } = place;
-    const ago = doneAgoMs + latencyMs;
-    return this.#namespace.call(leaseScript, [
-      this.#namespace.name,
-      fence,
-      this.#leaseMs,
-      mark,
-      count,
-      ago,
-      ++this.#marks,
-    ]);
+    const args = [this.#namespace.name, fence, this.#leaseMs, mark, count, this.atMs(doneAgoMs), ++this.#marks];
+    type Reply = [number, string, string, string, string, string?];
+    const [taken, holder, reached, behind, agoMs, time] = await this.#namespace.call<Reply>(leaseScript, args);
+    this.#sawTime(time);
+    return [taken, holder, reached, behind, agoMs];
+  }
+
+  #sawTime(time: string | number | undefined): void {
+    if (time !== undefined) this.#anchor = { redis: Number(time), own: performance.now() };
   }
 }

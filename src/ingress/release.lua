@@ -5,6 +5,6 @@
 local key = P .. 'ingress'
 local lease = call('HMGET', key, 'daemon', 'fence')
 if lease[1] ~= daemon or lease[2] ~= fence then return turn.close(0) end
-call('HSET', key, 'daemon', '', 'until', 0, 'mark', mark, 'count', count, 'heardAt', int(turn.now - tonumber(doneAgoMs)))
+call('HSET', key, 'daemon', '', 'until', 0, 'mark', mark, 'count', count, 'heardAt', int(math.min(tonumber(doneAt), turn.now)))
 call('PUBLISH', 'sb:ingress', concat({ namespaceName, fence, '', '', 0 }, ' '))
 return turn.close(1)
