@@ -154,6 +154,15 @@ const bare = (path: string): string =>
     .replace(/^\s*--.*$/gm, '')
     .replace(/\s--\s.*$/gm, '');
 
+describe('tests', () => {
+  // Files share a worker and its modules: a hook that a helper registers when it is loaded serves the first file only.
+  test('no helper registers a hook by being loaded', () => {
+    const helpers = filesIn('test', '.ts').filter((file) => !file.endsWith('.test.ts'));
+    expect(helpers.length).toBeGreaterThan(20);
+    expect(helpers.filter((file) => /^(before|after)(All|Each)\(/m.test(read(file)))).toEqual([]);
+  });
+});
+
 describe('commands', () => {
   test('the registry is complete: every command that is defined can be called', () => {
     const defined = sources.flatMap((path) =>

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { type Any, type FakeDaemon, refuse, silence } from './fake-daemon.js';
-import { client, fakeDaemon, rejection } from './rig.js';
+import { client, fakeDaemon, rejection, useRig } from './rig.js';
+
+useRig();
 
 const itemsOf = (daemon: FakeDaemon): number[] => daemon.all('queue.enqueue').map(({ params }) => params.tasks.length);
 
@@ -71,11 +73,11 @@ test('loops that wake in one turn are joined again', async () => {
   expect(itemsOf(daemon)).toEqual(Array(10).fill(50));
 });
 
-test('a batch holds at most 1000 items and fits a line of 1 MiB', async () => {
+test('a request holds at most 50 items, and fits a line of 1 MiB', async () => {
   const daemon = await fakeDaemon();
   const sb = await client(daemon);
-  await Promise.all(Array.from({ length: 2500 }, (_, i) => sb.enqueue('q', i)));
-  expect(itemsOf(daemon)).toEqual([1000, 1000, 500]);
+  await Promise.all(Array.from({ length: 120 }, (_, i) => sb.enqueue('q', i)));
+  expect(itemsOf(daemon)).toEqual([50, 50, 20]);
   await Promise.all(Array.from({ length: 9 }, () => sb.enqueue('big', 'ä'.repeat(120_000))));
   expect(itemsOf(daemon).slice(3)).toEqual([4, 4, 1]);
 });

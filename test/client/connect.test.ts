@@ -3,7 +3,9 @@ import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { Closed, connect, Refusal, type Status } from '../../src/client/index.js';
 import { refuse, silence } from './fake-daemon.js';
-import { client, fakeDaemon, rejection } from './rig.js';
+import { client, fakeDaemon, rejection, useRig } from './rig.js';
+
+useRig();
 
 test('connect opens a session with what it was given, and the token is on the upgrade', async () => {
   const daemon = await fakeDaemon();

@@ -1,8 +1,12 @@
 import { expect, test } from 'vitest';
 import type { Delivery } from '../../src/client/index.js';
 import { deferred } from './fake-daemon.js';
-import { behind, client, queue } from './real.js';
-import { rejection } from './rig.js';
+import { behind, client, queue, useDaemon } from './real.js';
+import { rejection, useRig } from './rig.js';
+
+useRig();
+
+useDaemon();
 
 test('Q3: the answer to an enqueue is lost: exactly one task for its key', async () => {
   const { sb, link } = await behind();

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
 import { Defer } from '../../src/client/index.js';
 import { deferred } from './fake-daemon.js';
-import { client, queue } from './real.js';
+import { client, queue, useDaemon } from './real.js';
+
+useDaemon();
 
 test('a task is pushed, run and answered', async () => {
   const sb = await client();

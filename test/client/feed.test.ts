@@ -2,7 +2,9 @@ import { map, from as rxFrom, take, toArray } from 'rxjs';
 import { expect, test } from 'vitest';
 import type { Delivery, Signalbox } from '../../src/client/index.js';
 import { deferred, event, type FakeDaemon, pushed, refuse, silence } from './fake-daemon.js';
-import { client, fakeDaemon, rejection } from './rig.js';
+import { client, fakeDaemon, rejection, useRig } from './rig.js';
+
+useRig();
 
 const offsets = (deliveries: readonly Delivery[]): unknown[] =>
   deliveries.map(({ event, gap }) => (event ? Number(event.id.split(':')[1]) : gap));

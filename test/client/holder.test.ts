@@ -2,7 +2,9 @@ import { expect, test, vi } from 'vitest';
 import { surelyMs } from '../../src/client/holder.js';
 import type { Signalbox, TaskContext, Worker, WorkOptions } from '../../src/client/index.js';
 import { deferred, type FakeDaemon, pushed, refuse, silence } from './fake-daemon.js';
-import { client, fakeDaemon } from './rig.js';
+import { client, fakeDaemon, useRig } from './rig.js';
+
+useRig();
 
 interface Held {
   daemon: FakeDaemon;

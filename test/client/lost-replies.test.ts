@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { type Any, type Asked, deferred, type FakeDaemon, pushed, silence } from './fake-daemon.js';
-import { client, fakeDaemon, rejection } from './rig.js';
+import { client, fakeDaemon, rejection, useRig } from './rig.js';
+
+useRig();
 
 /** The daemon does what was asked, and the link is cut before the first answer. */
 function loseFirstReply(daemon: FakeDaemon, op: string, answer: (asked: Asked) => Any): void {

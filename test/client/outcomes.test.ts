@@ -2,6 +2,9 @@ import { expect, test } from 'vitest';
 import { Defer, Fail, type TaskContext } from '../../src/client/index.js';
 import { reported, type Step, working } from './at-work.js';
 import { type Any, deferred, pushed, refuse, silence } from './fake-daemon.js';
+import { useRig } from './rig.js';
+
+useRig();
 
 test('returning completes with the value, in one request for what ends in one turn', async () => {
   const { daemon, push } = await working((task) => (task.task === 't1' ? { done: task.payload.n } : undefined), {

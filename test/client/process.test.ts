@@ -3,7 +3,9 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { expect, test } from 'vitest';
 import { deferred } from './fake-daemon.js';
-import { client, open, world } from './real.js';
+import { client, open, useDaemon, world } from './real.js';
+
+useDaemon();
 
 interface Child {
   readonly process: ChildProcess;

@@ -3,17 +3,19 @@ import { type ConnectOptions, connect, type Signalbox } from '../../src/client/i
 import { startWorld, type World } from '../support/daemon.js';
 import { BrokenLink } from './link.js';
 
-/** A Redis and a daemon for the tests of one file, and clients that are closed after each test. */
 export let world: World;
 export const open: { close(): Promise<unknown> }[] = [];
 
-beforeAll(async () => {
-  world = await startWorld();
-});
-afterAll(() => world.stop());
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each.close();
-});
+/** To be called by every test file: a Redis and a daemon for its tests, and clients that are closed after each test. */
+export function useDaemon(): void {
+  beforeAll(async () => {
+    world = await startWorld();
+  });
+  afterAll(() => world.stop());
+  afterEach(async () => {
+    for (const each of open.splice(0).reverse()) await each.close();
+  });
+}
 
 export async function client(options: ConnectOptions = {}): Promise<Signalbox> {
   const sb = await connect({ url: world.daemon.url, agent: 'a1', backoff: { baseMs: 5, capMs: 50 }, ...options });

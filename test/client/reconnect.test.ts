@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
 import { Closed, type ConnectOptions, type Signalbox, type Status } from '../../src/client/index.js';
 import { type FakeDaemon, pushed, refuse, silence } from './fake-daemon.js';
-import { client, fakeDaemon, rejection } from './rig.js';
+import { client, fakeDaemon, rejection, useRig } from './rig.js';
+
+useRig();
 
 async function watched(
   daemon: FakeDaemon,

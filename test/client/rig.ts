@@ -4,9 +4,12 @@ import { FakeDaemon } from './fake-daemon.js';
 
 const open: { close(): Promise<unknown> | unknown }[] = [];
 
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each.close();
-});
+/** To be called by every test file: what its tests open is closed after each. */
+export function useRig(): void {
+  afterEach(async () => {
+    for (const each of open.splice(0).reverse()) await each.close();
+  });
+}
 
 export async function fakeDaemon(): Promise<FakeDaemon> {
   const daemon = await FakeDaemon.start();

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { type Asked, event, type FakeDaemon, silence } from './fake-daemon.js';
-import { client, fakeDaemon } from './rig.js';
+import { client, fakeDaemon, useRig } from './rig.js';
+
+useRig();
 
 /** Streams a log from the position asked for, as fast as the socket takes it, until it is unsubscribed. */
 function streamed(daemon: FakeDaemon, head: number): { sent(): number } {

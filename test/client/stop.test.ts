@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
 import { stopOnSignals } from '../../src/client/index.js';
 import { deferred, pushed, silence } from './fake-daemon.js';
-import { client, fakeDaemon } from './rig.js';
+import { client, fakeDaemon, useRig } from './rig.js';
+
+useRig();
 
 test('Q15: a stop takes nothing more, lets the handlers finish, and waits until their outcomes are answered', async () => {
   const daemon = await fakeDaemon();

@@ -2,7 +2,9 @@ import { expect, test } from 'vitest';
 import { Fail, Refusal } from '../../src/client/index.js';
 import { reported, working } from './at-work.js';
 import { deferred, pushed, refuse } from './fake-daemon.js';
-import { client, fakeDaemon } from './rig.js';
+import { client, fakeDaemon, useRig } from './rig.js';
+
+useRig();
 
 test('R10: the concurrency is the credit, and all that comes is started at once', async () => {
   const gate = deferred();

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { Client, client, station, Wire } from './support.js';
+import { Client, client, station, useStations, Wire } from './support.js';
+
+useStations();
 
 describe('a drain', () => {
   it('tells everybody when, then closes them one after the other over the window with 1012', async () => {

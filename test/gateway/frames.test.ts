@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type Client, client, frame, type Station, station, Wire } from './support.js';
+import { type Client, client, frame, type Station, station, useStations, Wire } from './support.js';
+
+useStations();
 
 /** Sent by a socket that has upgraded by hand, before a session or after; answers the close code it was given. */
 type Attack = (wire: Wire) => void;

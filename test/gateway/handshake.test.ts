@@ -3,7 +3,9 @@ import { type Config, loadConfig } from '../../src/config.js';
 import { Handshake } from '../../src/gateway/handshake.js';
 import { Gateway } from '../../src/gateway/server.js';
 import { TokenCheck } from '../../src/gateway/token.js';
-import { Client, client, type Station, station, Wire } from './support.js';
+import { Client, client, type Station, station, useStations, Wire } from './support.js';
+
+useStations();
 
 const token = 'right-token';
 

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Lanes } from '../../src/gateway/lanes.js';
-import { client, frame, type Station, station, Wire } from './support.js';
+import { client, frame, type Station, station, useStations, Wire } from './support.js';
+
+useStations();
 
 const event = (offset: number, fill = ''): string => `{"op":"event","offset":${offset},"event":{"fill":"${fill}"}}`;
 const chunkOf = (...lines: string[]): [Buffer, number] => [Buffer.from(lines.join('\n')), lines.length];

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Wheel } from '../../src/gateway/wheel.js';
-import { client, frame, station, Wire } from './support.js';
+import { client, frame, station, useStations, Wire } from './support.js';
+
+useStations();
 
 describe('a connection', () => {
   it('is pinged every third of the time to live of its session, and its pongs are heard', async () => {

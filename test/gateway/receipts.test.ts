@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { Receipts } from '../../src/gateway/receipts.js';
 import type { Fate } from '../../src/queue/port.js';
-import { client, frame, type Station, station, Wire } from './support.js';
+import { client, frame, type Station, station, useStations, Wire } from './support.js';
+
+useStations();
 
 /** A socket that answers pings only when it is told to. */
 async function mute(at: Station): Promise<Wire> {

@@ -1,7 +1,9 @@
 import { describe, expect, it, vi } from 'vitest';
 import { Pipeline } from '../../src/gateway/pipeline.js';
 import { commandProbe, faultProbe } from '../../src/gateway/probes.js';
-import { client, type Line, station } from './support.js';
+import { client, type Line, station, useStations } from './support.js';
+
+useStations();
 
 describe('a message', () => {
   it('may have 64 lines, answered each once', async () => {

@@ -457,9 +457,12 @@ export class Client {
 }
 
 const ending: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const end of ending.splice(0).reverse()) await end();
-});
+/** To be called by every test file: stations end after each test. */
+export function useStations(): void {
+  afterEach(async () => {
+    for (const end of ending.splice(0).reverse()) await end();
+  });
+}
 
 export async function station(settings: Record<string, unknown> = {}): Promise<Station> {
   const one = new Station(settings);

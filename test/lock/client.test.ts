@@ -2,9 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { type ConnectOptions, connect, type Lock, type Signalbox, type TermNews } from '../../src/client/index.js';
 import { BrokenLink } from '../client/link.js';
-import { rejection } from '../client/rig.js';
+import { rejection, useRig } from '../client/rig.js';
 import { Random } from '../simulation/random.js';
 import { type Any, fresh, leftoversOf, startWorld, storyOf, type Wire, type World, watcherOf } from './support.js';
+
+useRig();
 
 let world: World;
 let watcher: Wire;
