@@ -60,6 +60,9 @@ export class Agent {
     return this.#open;
   }
 
+  /** Of the daemon it last went to. */
+  url = '';
+
   get process(): Relay | undefined {
     return this.#process;
   }
@@ -79,6 +82,7 @@ export class Agent {
   }
 
   async #connect(url: string): Promise<boolean> {
+    this.url = url;
     this.#bound = '';
     let settle: (opened: boolean) => void = () => undefined;
     const opened = new Promise<boolean>((resolve) => {

@@ -71,8 +71,6 @@ export class World {
 
   #settings(): Settings {
     return {
-      // What holds after an epoch for at least a session of default length must be over before all is at rest.
-      'session.ttlMs': 1000,
       'session.graceMs': timing.graceMs,
       'session.receiptMs': timing.receiptMs,
       'queue.cancelGraceMs': timing.cancelGraceMs,
