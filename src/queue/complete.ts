@@ -2,11 +2,12 @@ import { z } from 'zod';
 import type { Context } from '../context.js';
 import { Refusal } from '../errors.js';
 import { batchTexts, itemError, itemRefusal } from '../protocol/batch.js';
+import { checkBytes } from '../protocol/bytes.js';
 import { defineCommand } from '../protocol/command.js';
 import { Fence, Json, Queue, TaskId } from '../protocol/primitives.js';
 import { Raw } from '../protocol/raw-json.js';
 import { Enqueued, enqueuedText } from './enqueue.js';
-import { checkBytes, type PutItem, putItem } from './items.js';
+import { type PutItem, putItem } from './items.js';
 import type { Completion } from './joins.js';
 import { ItemError, NewTask, State } from './model.js';
 

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { batchTexts, itemError, itemRefusal } from '../protocol/batch.js';
+import { checkBytes } from '../protocol/bytes.js';
 import { defineCommand } from '../protocol/command.js';
 import { Fence, Json, type JsonText, MsOrZero, TaskId, utf8Bytes } from '../protocol/primitives.js';
 import { Raw } from '../protocol/raw-json.js';
-import { checkBytes } from './items.js';
 import type { Failure } from './joins.js';
 import { ItemError, State } from './model.js';
 

@@ -1,5 +1,6 @@
 import { Refusal } from '../errors.js';
 import { newId } from '../lib/ids.js';
+import { checkBytes } from '../protocol/bytes.js';
 import { utf8Bytes } from '../protocol/primitives.js';
 import { type Backoff, backoffText, type NewTask } from './model.js';
 
@@ -20,21 +21,9 @@ export interface Sizes {
 }
 
 /**
- * What may be enqueued can always be delivered: a `tasks` line with one task must fit into a line, so payload and
- * metadata have bounds far below it.
+ * Refuses what the schema lets through and the sizes or the fields together do not allow. What may be enqueued can always
+ * be delivered: a `tasks` line with one task must fit into a line, so payload and metadata have bounds far below it.
  */
-function tooLarge(name: string, bytes: number, max: number): Refusal {
-  return new Refusal('TOO_LARGE', `${name} has ${bytes} bytes, at most ${max} are taken`, { details: { bytes, max } });
-}
-
-export function checkBytes(name: string, text: string | undefined, max: number): void {
-  // Every UTF-16 unit is at most three bytes: most texts are small enough to know without counting.
-  if (text === undefined || text.length * 3 <= max) return;
-  const bytes = utf8Bytes(text);
-  if (bytes > max) throw tooLarge(name, bytes, max);
-}
-
-/** Refuses what the schema lets through and the sizes or the fields together do not allow. */
 export function putItem(queue: string, task: NewTask, tenant: string, sizes: Sizes): PutItem {
   checkBytes('payload', task.payload, sizes.payloadBytes);
   checkBytes('metadata', task.metadata, sizes.progressBytes);

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { itemRefusal } from '../protocol/batch.js';
+import { checkBytes } from '../protocol/bytes.js';
 import { defineCommand } from '../protocol/command.js';
 import { Fence, Json, TaskId } from '../protocol/primitives.js';
 import { lua } from '../redis/script.js';
-import { checkBytes } from './items.js';
 
 const script = lua(import.meta.url, './progress.lua', ['id', 'fence', 'caller', 'binding', 'progress', 'saved']);
 

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { batchTexts } from '../protocol/batch.js';
+import { checkBytes } from '../protocol/bytes.js';
 import { defineCommand } from '../protocol/command.js';
 import { Fence, Json, MsOrZero, Reason, TaskId } from '../protocol/primitives.js';
 import { Raw } from '../protocol/raw-json.js';
 import { doneText } from './complete.js';
-import { checkBytes } from './items.js';
 import type { Release } from './joins.js';
 import { ItemError, State } from './model.js';
 
