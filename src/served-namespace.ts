@@ -127,6 +127,7 @@ export class ServedNamespace implements Service {
       expireTasks: sweep('expireTasks'),
       expireSessions: sweep('expireSessions'),
       lockDue: sweep('lockDue'),
+      onceDue: sweep('onceDue'),
       retention: sweep('retention'),
       housekeeping: sweep('housekeeping'),
       // Whatever news was missed: an idle worker asks at least this often.
@@ -159,6 +160,8 @@ export class ServedNamespace implements Service {
         registry.push(session, pushLine('revoked', { tasks: [{ task, fence, reason }] }));
       },
       ...lockHandlers(this.locks, registry, (at) => this.#loops.lockDue.soon(Math.max(0, at - Date.now()))),
+      lostOnce: ({ session, key, fence, reason }) =>
+        registry.push(session, pushLine('lost', { kind: 'once', name: key, fence, reason })),
       lost: ({ session, reason }) => void registry.lost(session, reason),
       replaced: ({ session, binding }) => registry.replace({ id: session, binding }),
     };

@@ -2,6 +2,7 @@ import { filter, map, merge, mergeMap, type Observable } from 'rxjs';
 import type { LogBatch } from '../src/redis/log-entry.js';
 import { type GiveBack, giveBack$, type SessionPush, sessionPush$ } from './lease.js';
 import { type LockDue, type LockPush, lockDue$, lockPush$ } from './lock.js';
+import { type OncePush, oncePush$ } from './once.js';
 import { type Dispatch, type Due, dispatch$, due$, type TaskPush, taskPush$ } from './queue.js';
 
 export interface Sources {
@@ -18,7 +19,7 @@ export interface Resync {
   readonly kind: 'resync';
 }
 /** What single sockets must hear of. */
-export type Push = TaskPush | SessionPush | LockPush;
+export type Push = TaskPush | SessionPush | LockPush | OncePush;
 
 export interface Sinks {
   readonly intents$: Observable<Intent>;
@@ -39,7 +40,7 @@ export function main({ batch$, daemon }: Sources): Sinks {
       giveBack$(batch$, daemon),
       lockDue$(batch$, daemon),
     ),
-    pushes$: merge(taskPush$(batch$), sessionPush$(batch$), lockPush$(batch$)).pipe(
+    pushes$: merge(taskPush$(batch$), sessionPush$(batch$), lockPush$(batch$), oncePush$(batch$)).pipe(
       mergeMap((list): readonly Push[] => list),
     ),
   };

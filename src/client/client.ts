@@ -4,16 +4,9 @@ import { callsOf } from './calls.js';
 import type { Core } from './core.js';
 import { type ElectOptions, type Elector, elect, type Term, type TermNews, terms } from './elect.js';
 import { Closed, type DeferOptions, type FailOptions } from './errors.js';
+import { type Faces, faceOf, facesOf } from './faces.js';
 import type { SubscribeOptions } from './feed.js';
 import type { Joiner } from './joiner.js';
-import {
-  type LockCall,
-  type LockHandler,
-  type LockNames,
-  type LockOptions,
-  lockArgs,
-  lockFace,
-} from './lock-options.js';
 import { type Observable, observableOf } from './observable.js';
 import { isRepeatable, laneOf, withIds } from './ops.js';
 import type { Settings } from './options.js';
@@ -80,14 +73,16 @@ const leftCode = 4000;
 export class Client {
   private readonly core: Core;
   private readonly settings: Settings;
+  private readonly faces: Faces;
   private closing: Promise<void> | undefined;
 
   constructor(core: Core, settings: Settings) {
     this.core = core;
     this.settings = settings;
+    this.faces = facesOf(core);
     for (const domain of domains) {
       const calls = callsOf(domain, (op, params) => this.call(op, params));
-      Object.defineProperty(this, domain, { value: domain === 'lock' ? lockFace(calls, this.hold) : calls });
+      Object.defineProperty(this, domain, { value: faceOf(calls, Reflect.get(this.faces, domain)) });
     }
   }
 
@@ -221,18 +216,8 @@ export class Client {
   }
 
   private get elector(): Elector {
-    return { lock: this.hold, subscribe: (options, listener) => this.subscribe(options, listener) };
+    return { lock: this.faces.lock, subscribe: (options, listener) => this.subscribe(options, listener) };
   }
-
-  /** `sb.lock(name, options, handler)`. */
-  private readonly hold: LockCall = <R>(
-    names: LockNames,
-    options: LockOptions | LockHandler<R>,
-    handler?: LockHandler<R>,
-  ): Promise<R> => {
-    this.core.holder.check();
-    return this.core.locks.run(names, ...lockArgs(options, handler));
-  };
 
   private join(joiner: Joiner, text: string): Promise<unknown> {
     return new Promise((resolve, reject) => joiner.add(text, (error, ok) => (error ? reject(error) : resolve(ok))));

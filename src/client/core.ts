@@ -8,6 +8,7 @@ import { Holder } from './holder.js';
 import { Keepalive } from './keepalive.js';
 import { Link } from './link.js';
 import { Locks } from './lock.js';
+import { Onces } from './once.js';
 import type { Pressure, Settings } from './options.js';
 import { Outcomes } from './outcomes.js';
 import { Requests } from './requests.js';
@@ -23,6 +24,7 @@ export class Core {
   readonly outcomes: Outcomes;
   readonly crew: Crew;
   readonly locks: Locks;
+  readonly onces: Onces;
   readonly feed: Feed;
   readonly session: Session;
   readonly link: Link;
@@ -64,6 +66,7 @@ export class Core {
     );
     this.crew = new Crew(this.requests, this.holder, this.outcomes, timeoutMs);
     this.locks = new Locks(this.requests, this.holder, timeoutMs, onError);
+    this.onces = new Onces(this.requests, this.holder, timeoutMs);
     this.session = new Session(settings, this.requests);
     this.link = this.makeLink();
     this.feed = this.makeFeed();
@@ -167,9 +170,11 @@ export class Core {
     if (had && !resumed) this.loseAll();
     this.quietMs = Math.min(this.quietMs, ttlMs / 3);
     this.holder.opened(ttlMs, sentAt);
+    this.onces.ttlMs = ttlMs;
     if (resumed) {
       this.crew.reconcile(holdings);
       this.locks.reconcile(holdings);
+      this.onces.reconcile(holdings);
     }
     this.locks.sessionOpened(epoch);
     return resumed;
@@ -178,6 +183,7 @@ export class Core {
   private loseAll(): void {
     this.crew.lost('sessionLost');
     this.locks.sessionLost();
+    this.onces.loseAll('sessionLost');
   }
 
   /** The session ended under an open socket: a new one is opened there, and the workers are declared to it. */
@@ -199,6 +205,7 @@ export class Core {
     this.settings.signal?.removeEventListener('abort', this.onAbort);
     this.crew.lost('closed');
     this.locks.stop('closed');
+    this.onces.loseAll('closed');
     this.holder.stop();
     this.requests.end(closed);
     this.feed.end(closed);
@@ -253,6 +260,7 @@ export class Core {
   private onLost(lost: Lost): void {
     const { kind, name, fence, reason } = lost;
     if (kind === 'lock') this.locks.lost(lost);
+    if (kind === 'once') this.onces.lost(lost);
     if (kind === 'session' && name === this.session.identity?.session) this.sessionLost();
     if (kind === 'task') this.crew.revoked({ tasks: [{ task: name, fence, reason }] });
   }

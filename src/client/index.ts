@@ -10,6 +10,7 @@ export { Closed, Defer, type DeferOptions, Ended, type EndReason, Fail, type Fai
 export type { SubscribeOptions } from './feed.js';
 export type { Lock, LockCall, LockHandler, LockNames, LockOptions } from './lock-options.js';
 export type { Observable, Observer } from './observable.js';
+export { type OnceCall, type OnceHandler, type OnceOptions, type OnceOutcome, OnceUnknown } from './once-options.js';
 export type { ConnectOptions, Pressure, Status } from './options.js';
 export type { Handler, Task, TaskContext } from './run.js';
 export type { Identity } from './session.js';

@@ -49,20 +49,3 @@ export function paramsOf(names: LockNames, options: LockOptions & { owner: strin
       : { locks: names.map((each) => ({ mode, permits, ...(typeof each === 'string' ? { name: each } : each) })) };
   return { ...which, grant, owner, waitMs, leaseMs, maxHoldMs, reason, onDisconnect } as Record<string, unknown>;
 }
-
-/** `sb.lock(name, handler)` and `sb.lock.acquire(params)`: one face for both. */
-export function lockFace(calls: object, run: LockCall): object {
-  return new Proxy(run, {
-    get: (target, verb) => Reflect.get(calls, verb) ?? Reflect.get(target, verb),
-  });
-}
-
-/** The two forms of the call. */
-export function lockArgs<R>(
-  options: LockOptions | LockHandler<R>,
-  handler: LockHandler<R> | undefined,
-): [LockOptions, LockHandler<R>] {
-  if (typeof options === 'function') return [{}, options];
-  if (!handler) throw new TypeError('sb.lock(name, options, handler): there is no handler');
-  return [options, handler];
-}

@@ -4,6 +4,7 @@
 -- the next page. Answers whether more is left and when the next grace runs out (milliseconds, or '').
 -- @include finish
 -- @include lock-grant
+-- @include once
 local left, more = tonumber(limit), 0
 
 -- By the first letter of a holding. Reservations join here.
@@ -25,8 +26,14 @@ function givers.l(id, grantId)
   return true
 end
 
--- Work and locks that go with the socket stand ahead of all else in `held` (redis/lua/lock.lua): what a broken socket is
--- enough for is everything below `top`.
+function givers.o(id, key)
+  local row = once.load(key)
+  if not row or row.state ~= 'inProgress' or row.session ~= id then return false end
+  once.unknown(key, row, once.endOf(id))
+  return true
+end
+
+-- What a broken socket is enough for stands in `held` below `top`; what waits for the end of its session, above.
 local function give(id, top)
   local key, ids = P .. 'held:' .. id, {}
   local held = call('ZRANGEBYSCORE', key, '-inf', top, 'LIMIT', 0, left)
@@ -49,7 +56,7 @@ for _, id in ipairs(call('ZRANGE', P .. 'ending', 0, 19)) do
   end
 end
 for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'grace', '-inf', int(turn.lease), 'LIMIT', 0, 20)) do
-  local top = '(' .. int(lock.kept)
+  local top = '(' .. int(bands.kept)
   if left > 0 then give(id, top) end
   if call('ZCOUNT', P .. 'held:' .. id, '-inf', top) == 0 then call('ZREM', P .. 'grace', id) end
 end

@@ -7,7 +7,7 @@
 if not speaks(id, binding) then return turn.close({ '', 0 }) end
 call('HDEL', P .. 'session:' .. id, 'away')
 session(id).away = false
-local rows = pageOf(P .. 'held:' .. id, cursor ~= '' and cursor or int(lock.kept) .. ' ', 200)
+local rows = pageOf(P .. 'held:' .. id, cursor ~= '' and cursor or int(bands.kept) .. ' ', 200)
 for i = 1, #rows, 2 do
   local grantId = string.sub(rows[i], 2)
   local grant = string.sub(rows[i], 1, 1) == 'l' and lock.load(grantId)

@@ -6,6 +6,7 @@ import { LeaseId, noSuchLease, splitLease } from './model.js';
 import { endSession } from './session-close.js';
 
 const lockScript = lua(import.meta.url, './revoke-lock.lua', ['id', 'reason']);
+const onceScript = lua(import.meta.url, './revoke-once.lua', ['id', 'reason']);
 const taskScript = lua(import.meta.url, './revoke-task.lua', ['id', 'reason']);
 
 export const revoke = defineCommand({
@@ -20,7 +21,9 @@ export const revoke = defineCommand({
     const why = JSON.stringify(reason);
     if (kind === 'task') await namespace.call(taskScript, [id, why]);
     else if (kind === 'lock') await namespace.call(lockScript, [id, reason]);
-    else if (kind !== 'session' || (await endSession(namespace, { id }, 'revoked', why)) === undefined)
+    else if (kind === 'once') {
+      if ((await namespace.call<string>(onceScript, [id, why])) !== '') throw noSuchLease(lease);
+    } else if (kind !== 'session' || (await endSession(namespace, { id }, 'revoked', why)) === undefined)
       throw noSuchLease(lease);
     return {};
   },

@@ -45,7 +45,7 @@ daemons | zset | daemon → last sign of life (lease) | 10 s after the last sign
 sessions | zset | session → deadline (lease). The deadline rules, not its removal | session ended | session-*, renew
 sessionNames | zset | sessions that have not ended, score 0 (by lex): an order that a listing can go on in | session ended | session-*
 session:<session> | hash | agent, tenant, ttlMs, graceMs, key (hash), binding, daemon, labels, openedAt, ended, lastClose, away (no socket: passed over by locks) | session ended and all given back | session-*
-held:<session> | zset | t<task>, l<grant>, r<reservation>, o<once key> by sinceAt; locks that go with the socket 5e14 higher, holds and waits that outlive it 1e15 | when empty | every script that gives or takes an ownership
+held:<session> | zset | t<task>, l<grant>, r<reservation>, o<once key> by sinceAt; locks that go with the socket 5e14 higher, what outlives it (locks that stay, once keys, waits) 1e15 | when empty | every script that gives or takes an ownership
 ending | zset | ended sessions with holdings still to give back, by the time they ended | paged out by give-back | session-*, give-back
 grace | zset | sessions without socket → when their work goes back (lease) | resume, end or give-back | session-*, give-back
 leases | zset | l<task> own lease, t<task> timeout, g<task> grace of a cancel → end (lease) | with the attempt | queue scripts
@@ -90,8 +90,8 @@ limitWindow:<#name>:<name>:<dimension> | zset | strict window: sub-bucket → am
 limitWaits:<name> | zset | waiting reservations by virtual finish | granted or ended | limit scripts | limit
 reservation:<reservation> | string | limit, session, cost, state, fence, end | settled, or its lease | limit scripts | limit
 limitDue | zset | reservation ends, wait deadlines, next refill that frees a waiter | fired | limit scripts | limit
-once:<key> | hash | state, fingerprint, fence, holder, attempt names, leaseEndsAt, result | keepMs | once scripts | once
-onceDue | zset | key → end of its lease or of its keep | fired | once scripts | once
+once:<key> | hash | state, fingerprint, fence, session, agent, attempt (name of the call), attempts, as, ended, leaseMs, keepMs, result, error | keepMs after it was in progress last | once scripts | once
+onceDue | zset | key → end of its lease, else of its keep (lease) | fired | once scripts | once
 level:<q> | hash | admission level, since when, utilisation side of the hysteresis | with the queue | enqueue, gauges | backpressure
 `;
 

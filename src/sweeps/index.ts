@@ -10,6 +10,7 @@ const promoteScript = lua(import.meta.url, './promote.lua');
 const expireTasksScript = lua(import.meta.url, './expire-tasks.lua', ['cancelGraceMs', 'jitter']);
 const expireSessionsScript = lua(import.meta.url, '../lease/expire.lua');
 const lockDueScript = lua(import.meta.url, './lock-due.lua');
+const onceDueScript = lua(import.meta.url, './once-due.lua');
 const retentionScript = lua(import.meta.url, './retention.lua', [
   'queue',
   'completedAgeMs',
@@ -37,6 +38,9 @@ const expireTasks: Sweep = async (namespace, { queue }) =>
 
 /** Waits for locks that are over, own leases, longest holds, delays. */
 const lockDue: Sweep = async (namespace) => soon((await namespace.call<[string]>(lockDueScript))[0]);
+
+/** Leases of once keys, and records past their keep. */
+const onceDue: Sweep = async (namespace) => soon((await namespace.call<[string]>(onceDueScript))[0]);
 
 /** Sessions past their deadline, and what ended ones leave behind. */
 const expireSessions: Sweep = async (namespace) => {
@@ -72,7 +76,7 @@ const housekeeping: Sweep = async (namespace, config) => {
   return undefined;
 };
 
-export const sweeps = { promote, expireTasks, expireSessions, lockDue, retention, housekeeping };
+export const sweeps = { promote, expireTasks, expireSessions, lockDue, onceDue, retention, housekeeping };
 
 /** The last sign of a daemon that stops. */
 export async function leave(namespace: Namespace): Promise<void> {

@@ -235,16 +235,28 @@ function group<T>(items: readonly T[], by: (item: T) => string): Map<string, T[]
 function checkHeld(dump: Dump): void {
   const active = dump.tasks.filter(({ state }) => state === 'active');
   const holders = group(active, ({ run }) => run![2]!);
-  for (const [session, tasks] of holders) {
-    expect(dump.members(`held:${session}`), `held:${session}`).toEqual(tasks.map(({ id }) => `t${id}`).sort());
-    expect(dump.pairs('sessions')[session], `the session of ${ids(tasks)}`).toBeDefined();
+  const keys = new Map<string, string[]>();
+  for (const name of dump.named('once:')) {
+    const { state, session } = dump.pairs(name) as { state: string; session: string };
+    if (state === 'inProgress') keys.set(session, [...(keys.get(session) ?? []), `o${name.slice(5)}`]);
+  }
+  expect(dump.members('onceDue'), 'clocks of once keys').toEqual(
+    dump
+      .named('once:')
+      .map((name) => name.slice(5))
+      .sort(),
+  );
+  for (const session of new Set([...holders.keys(), ...keys.keys()])) {
+    const held = [...(holders.get(session) ?? []).map(({ id }) => `t${id}`), ...(keys.get(session) ?? [])];
+    expect(dump.members(`held:${session}`), `held:${session}`).toEqual(held.sort());
+    expect(dump.pairs('sessions')[session], `the session of ${held}`).toBeDefined();
   }
   expect(
     dump
       .named('held:')
       .map((name) => name.slice(5))
       .sort(),
-  ).toEqual([...holders.keys()].sort());
+  ).toEqual([...new Set([...holders.keys(), ...keys.keys()])].sort());
   expect(new Set(active.map(({ run }) => run![1])).size, 'fences of running tasks differ').toBe(active.length);
   // No lane or list of tenants of tasks that are not there.
   const lanes = new Set(dump.tasks.filter(({ state }) => state === 'ready').map(laneOf));

@@ -11,6 +11,7 @@ end
 first('timers', now)
 first('wake', now)
 first('leases', lease)
+first('onceDue', lease)
 first('grace', lease)
 first('ending', now)
 -- A clock belongs to an attempt, or to a task that has not ended; one that stays would end a later attempt too early.

@@ -20,6 +20,11 @@ for i = 1, #members, 2 do
       if not run or run[STATE] ~= 'active' or run[SESSION] ~= id then
         found('holding', id, string.sub(held, 2) .. ' ' .. (run and run[STATE] or 'gone'), 'a task it runs')
       end
+    elseif string.sub(held, 1, 1) == 'o' then
+      local row = call('HMGET', P .. 'once:' .. string.sub(held, 2), 'state', 'session')
+      if row[1] ~= 'inProgress' or row[2] ~= id then
+        found('holding', id, string.sub(held, 2) .. ' ' .. (row[1] or 'gone'), 'a once key it began')
+      end
     end
   end
 end

@@ -3,6 +3,7 @@
 -- call only, and is told the skew between the lease clock and TIME.
 -- @include pages
 -- @include places
+-- @include bands
 local function lockHolding(id, grantId, score, skew)
   local packed = call('GET', P .. 'grant:' .. grantId)
   local grant = packed and cmsgpack.unpack(packed)
@@ -11,9 +12,15 @@ local function lockHolding(id, grantId, score, skew)
   local ends = math.min(tonumber(at[1] or 1e15), tonumber(at[2] or 1e15), tonumber(at[3] or 1e15))
   local names = {}
   for i, row in ipairs(grant.rows) do names[i] = row[1] end
-  -- Scores stand in bands (redis/lua/lock.lua).
-  return { 'lock', grantId, grant.fence and string.format('%.0f', grant.fence) or '', '', string.format('%.0f', score % 500000000000000),
+  return { 'lock', grantId, grant.fence and string.format('%.0f', grant.fence) or '', '', string.format('%.0f', score % bands.width),
     ends < 1e15 and string.format('%.0f', ends + skew) or '', grant.state, names }
+end
+
+local function onceHolding(id, key, score, skew)
+  local row = call('HMGET', P .. 'once:' .. key, 'state', 'session', 'fence')
+  if row[1] ~= 'inProgress' or row[2] ~= id then return nil end
+  return { 'once', key, row[3], '', string.format('%.0f', score % bands.width),
+    string.format('%.0f', tonumber(call('ZSCORE', P .. 'onceDue', key) or 0) + skew) }
 end
 
 local function holdingsOf(id, cursor, limit, skew)
@@ -35,6 +42,7 @@ local function holdingsOf(id, cursor, limit, skew)
           lease and string.format('%.0f', tonumber(lease) + skew) or '' }
       end
     elseif letter == 'l' then out[#out + 1] = lockHolding(id, name, tonumber(rows[i + 1]), skew)
+    elseif letter == 'o' then out[#out + 1] = onceHolding(id, name, tonumber(rows[i + 1]), skew)
     end
   end
   return out, #rows == 2 * limit and rows[#rows] .. ' ' .. rows[#rows - 1] or ''

@@ -26,12 +26,16 @@ do
   end
 
   local function locksOf(sessionId)
-    return call('ZRANGE', P .. 'held:' .. sessionId, int(lock.band), '+inf', 'BYSCORE', 'LIMIT', 0, most)
+    local ids = {}
+    for _, member in ipairs(call('ZRANGE', P .. 'held:' .. sessionId, int(bands.width), '+inf', 'BYSCORE', 'LIMIT', 0, most)) do
+      if string.sub(member, 1, 1) == 'l' then ids[#ids + 1] = string.sub(member, 2) end
+    end
+    return ids
   end
 
   local function ownsMore(asked)
-    for _, member in ipairs(locksOf(asked.session)) do
-      local grant = lock.load(string.sub(member, 2))
+    for _, id in ipairs(locksOf(asked.session)) do
+      local grant = lock.load(id)
       if grant and grant.rows and grant.owner == asked.owner and not grant.parked then return true end
     end
     return false
@@ -98,8 +102,8 @@ do
     while at <= #list do
       local owner = list[at]
       at = at + 1
-      for _, member in ipairs(locksOf(owner.session)) do
-        local grant = lock.load(string.sub(member, 2))
+      for _, id in ipairs(locksOf(owner.session)) do
+        local grant = lock.load(id)
         if grant and grant.state == 'waiting' and not grant.parked and grant.owner == owner.name then want(owner, grant) end
         rows = rows + 1
       end

@@ -90,7 +90,7 @@ do
     enqueue(id, grant)
     lock.counted(grant, 1)
     call('ZADD', due, int(turn.lease + waitMs), 'w' .. id)
-    call('ZADD', P .. 'held:' .. grant.session, int(lock.kept + turn.now), 'l' .. id)
+    call('ZADD', P .. 'held:' .. grant.session, int(bands.kept + turn.now), 'l' .. id)
     lock.save(id, grant)
   end
 

@@ -9,7 +9,8 @@
 --   lockHolds:<node>  grants by fence; lockBelow:<node> those of path locks below it.
 -- Names hold no control characters, so \0 parts them.
 -- @include session
-local lock = { band = 500000000000000, kept = 1000000000000000, rememberMs = 60000 }
+-- @include bands
+local lock = { rememberMs = 60000 }
 do
   local fields = { 'capacity', 'lockDelayMs', 'maxHoldMs', 's', 'x', 'p', 'u', 'r', 'w', 'queued', 'waits', 'notBefore',
     'below', 'fence' }
