@@ -1,3 +1,4 @@
+import type { Producers } from './backpressure/producers.js';
 import type { Config } from './config.js';
 import type { FeedPort } from './feed/port.js';
 import type { SessionKeeper } from './lease/keeper.js';
@@ -43,6 +44,8 @@ export interface Context {
   readonly queues: QueueJoins;
   /** Acquires and releases of all connections of the namespace, joined. */
   readonly locks: LockJoins;
+  /** Connections of the namespace that put tasks into queues with admission. */
+  readonly producers: Producers;
   /** Ends of tasks as the log tells them, for replies that wait. */
   readonly finishes: Finishes;
   /** Sessions that are bound to this daemon's sockets. */

@@ -1,3 +1,4 @@
+import { pressureEvents } from './backpressure/events.js';
 import { ingressEvents } from './ingress/events.js';
 import { sessionEvents } from './lease/events.js';
 import { lockEvents } from './lock/events.js';
@@ -11,6 +12,7 @@ export const events = {
   ...sessionEvents,
   ...lockEvents,
   ...onceEvents,
+  ...pressureEvents,
   ...ingressEvents,
   ...logEvents,
 };

@@ -1,4 +1,7 @@
 import { main as derive } from '../streams/index.js';
+import { Gauges } from './backpressure/gauges.js';
+import { Memory } from './backpressure/memory.js';
+import { Producers } from './backpressure/producers.js';
 import type { Config } from './config.js';
 import type { NamespaceParts } from './gateway/hooks.js';
 import { guarded } from './gateway/probes.js';
@@ -19,7 +22,7 @@ import { deadline } from './redis/deadline.js';
 import { EventLog } from './redis/event-log.js';
 import type { LogBatch } from './redis/log-entry.js';
 import { Namespace } from './redis/namespace.js';
-import { leave, sweeps } from './sweeps/index.js';
+import { leave, sweeps, watchMemory } from './sweeps/index.js';
 
 export interface ServedOptions {
   readonly name: string;
@@ -40,11 +43,14 @@ export class ServedNamespace implements Service {
   readonly namespace: Namespace;
   readonly queues: QueueJoins;
   readonly locks: LockJoins;
+  readonly producers = new Producers();
   readonly finishes = new Finishes();
   readonly sessions: SessionKeeper;
   readonly pool: WorkerPool;
   readonly log: EventLog;
-  readonly #loops: Readonly<Record<keyof typeof sweeps | 'wakeWorkers', Loop>>;
+  readonly #loops: Readonly<Record<keyof typeof sweeps | 'gauges' | 'memory' | 'wakeWorkers', Loop>>;
+  readonly #gauges: Gauges;
+  readonly #memory: Memory;
   readonly #reactor: Reactor;
   readonly #onError: ServedOptions['onError'];
   #started = false;
@@ -59,7 +65,8 @@ export class ServedNamespace implements Service {
     });
     this.namespace = namespace;
     this.pool = new WorkerPool((session, worker, queue) => heldByWorker(namespace, session, worker, queue));
-    this.queues = new QueueJoins(namespace, this.pool, config.queue);
+    this.#memory = new Memory(namespace);
+    this.queues = new QueueJoins(namespace, this.pool, this.#memory, config.queue);
     this.pool.bind(this.queues);
     this.locks = new LockJoins(namespace, () => this.#loops.lockDue.soon());
     this.sessions = new SessionKeeper(namespace, {
@@ -73,6 +80,11 @@ export class ServedNamespace implements Service {
       readBlockMs: config.log.readBlockMs,
       onError: onReaderError,
     });
+    this.#gauges = new Gauges(namespace, {
+      credit: (queue) => this.pool.credit(queue),
+      lagMs: () => Math.max(0, this.log.readerAgeMs - config.log.readBlockMs),
+      onError: (error) => onError('gauges', error),
+    });
     this.#loops = this.#makeLoops(config);
     const sinks = derive({ batch$: this.log.batch$, daemon });
     const handlers = this.#handlers(registry);
@@ -85,8 +97,8 @@ export class ServedNamespace implements Service {
 
   /** What commands get of it. Before it is served they only read. */
   parts(): NamespaceParts {
-    const { namespace, queues, locks, finishes, sessions } = this;
-    return { namespace, queues, locks, finishes, sessions, served: this.#started };
+    const { namespace, queues, locks, producers, finishes, sessions } = this;
+    return { namespace, queues, locks, producers, finishes, sessions, served: this.#started };
   }
 
   async start(): Promise<void> {
@@ -108,6 +120,7 @@ export class ServedNamespace implements Service {
       this.#onError('handing back', error),
     );
     await this.#reactor.stop();
+    this.#gauges.stop();
     await leave(this.namespace).catch((error) => this.#onError('leaving', error));
     await this.log.stop();
   }
@@ -130,6 +143,11 @@ export class ServedNamespace implements Service {
       onceDue: sweep('onceDue'),
       retention: sweep('retention'),
       housekeeping: sweep('housekeeping'),
+      gauges: loop('gauges', () => {
+        this.producers.forget();
+        return this.#gauges.runOnce();
+      }),
+      memory: loop('memory', () => watchMemory(this.#memory, this.namespace, config)),
       // Whatever news was missed: an idle worker asks at least this often.
       wakeWorkers: loop('wake workers', async () => {
         this.pool.wakeAll();
@@ -160,6 +178,7 @@ export class ServedNamespace implements Service {
         registry.push(session, pushLine('revoked', { tasks: [{ task, fence, reason }] }));
       },
       ...lockHandlers(this.locks, registry, (at) => this.#loops.lockDue.soon(Math.max(0, at - Date.now()))),
+      pressure: (pressure) => this.producers.tell(pressure),
       lostOnce: ({ session, key, fence, reason }) =>
         registry.push(session, pushLine('lost', { kind: 'once', name: key, fence, reason })),
       lost: ({ session, reason }) => void registry.lost(session, reason),

@@ -1,5 +1,6 @@
 import { filter, map, merge, mergeMap, type Observable } from 'rxjs';
 import type { LogBatch } from '../src/redis/log-entry.js';
+import { type PressurePush, pressurePush$ } from './backpressure.js';
 import { type GiveBack, giveBack$, type SessionPush, sessionPush$ } from './lease.js';
 import { type LockDue, type LockPush, lockDue$, lockPush$ } from './lock.js';
 import { type OncePush, oncePush$ } from './once.js';
@@ -19,7 +20,7 @@ export interface Resync {
   readonly kind: 'resync';
 }
 /** What single sockets must hear of. */
-export type Push = TaskPush | SessionPush | LockPush | OncePush;
+export type Push = TaskPush | SessionPush | LockPush | OncePush | PressurePush;
 
 export interface Sinks {
   readonly intents$: Observable<Intent>;
@@ -40,8 +41,12 @@ export function main({ batch$, daemon }: Sources): Sinks {
       giveBack$(batch$, daemon),
       lockDue$(batch$, daemon),
     ),
-    pushes$: merge(taskPush$(batch$), sessionPush$(batch$), lockPush$(batch$), oncePush$(batch$)).pipe(
-      mergeMap((list): readonly Push[] => list),
-    ),
+    pushes$: merge(
+      taskPush$(batch$),
+      sessionPush$(batch$),
+      lockPush$(batch$),
+      oncePush$(batch$),
+      pressurePush$(batch$),
+    ).pipe(mergeMap((list): readonly Push[] => list)),
   };
 }

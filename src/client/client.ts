@@ -9,7 +9,7 @@ import type { SubscribeOptions } from './feed.js';
 import type { Joiner } from './joiner.js';
 import { type Observable, observableOf } from './observable.js';
 import { isRepeatable, laneOf, withIds } from './ops.js';
-import type { Settings } from './options.js';
+import type { Pressure, Settings } from './options.js';
 import type { Handler } from './run.js';
 import type { Identity } from './session.js';
 import type { Listener, Subscription } from './subscription.js';
@@ -232,7 +232,9 @@ export class Client {
 
   /** What was claimed or ended by hand is noted, so that a resume can tell a lost push from a task we know. */
   private keepBooks(op: string, params: Record<string, unknown>, ok: Record<string, unknown>): void {
-    if (op === 'queue.claim') this.core.crew.claims(ok, false);
+    if (op === 'queue.enqueue')
+      this.core.batches.pressed({ queue: params.queue, ...(ok.pressure as object) } as Pressure);
+    else if (op === 'queue.claim') this.core.crew.claims(ok, false);
     else if (op === 'queue.complete' || op === 'queue.fail' || op === 'queue.release') {
       this.core.crew.settled((params.tasks ?? []) as Owned[], (ok.tasks ?? []) as object[]);
     }

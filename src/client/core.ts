@@ -249,6 +249,7 @@ export class Core {
         this.onLost(frame as unknown as Lost);
         break;
       case 'pressure':
+        this.batches.pressed(frame as unknown as Pressure);
         this.settings.onPressure(frame as unknown as Pressure);
         break;
       case 'error':

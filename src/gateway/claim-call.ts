@@ -26,6 +26,7 @@ export class ClaimCall implements Taker, TaskHolder {
   #timer: NodeJS.Timeout | undefined;
   /** `soon`: it ends with the next answer that is not older than the news. */
   #over: 'no' | 'soon' | 'yes' = 'no';
+  readonly credit = 0;
   pending = 0;
   dry = false;
   gone = false;

@@ -12,6 +12,8 @@ export interface Taker {
   readonly leaseMs: number | undefined;
   /** Bytes that the tasks of one answer may take together; undefined: they are split over lines. */
   readonly room: number | undefined;
+  /** Tasks it may have at once; 0 for a queue.claim call, which takes once. */
+  readonly credit: number;
   /** Tasks it may take now beyond those it has and has asked for. */
   readonly free: number;
   /** Asked for in scripts that are on their way. */
@@ -50,7 +52,7 @@ export class QueueTakers {
   readonly idle = new Set<Taker>();
   /** Rises with everything that becomes ready, so that an answer that is older than the news does not hide it. */
   generation = 0;
-  size = 0;
+  readonly all = new Set<Taker>();
 
   constructor(queue: string) {
     this.queue = queue;

@@ -39,7 +39,14 @@ export class WorkerPool implements Dispatcher {
 
   get takers(): number {
     let sum = 0;
-    for (const takers of this.#queues.values()) sum += takers.size;
+    for (const takers of this.#queues.values()) sum += takers.all.size;
+    return sum;
+  }
+
+  /** What the declared workers of a queue may have at once, together. */
+  credit(queue: string): number {
+    let sum = 0;
+    for (const taker of this.#queues.get(queue)?.all ?? []) sum += taker.credit;
     return sum;
   }
 
@@ -50,7 +57,7 @@ export class WorkerPool implements Dispatcher {
   add(taker: Taker): void {
     const takers = this.#queues.get(taker.queue) ?? new QueueTakers(taker.queue);
     this.#queues.set(taker.queue, takers);
-    takers.size++;
+    takers.all.add(taker);
     this.changed(taker);
   }
 
@@ -60,8 +67,8 @@ export class WorkerPool implements Dispatcher {
     // It may have been woken for a task and go before it asked: the next one is told instead.
     const wasWoken = takers.eager.has(taker);
     takers.remove(taker);
-    takers.size--;
-    if (takers.size === 0) this.#queues.delete(taker.queue);
+    takers.all.delete(taker);
+    if (takers.all.size === 0) this.#queues.delete(taker.queue);
     else if (wasWoken && takers.wake(undefined, 1)) this.claimSoon();
   }
 

@@ -26,6 +26,8 @@ export class QueueMetrics {
       oldest: gauge('oldest_age_seconds', 'Age of the oldest task that is ready.'),
       maxDepth: gauge('max_depth', 'Bound of depth and scheduled tasks together, where one is configured.'),
       overloaded: gauge('overloaded', '1 when the queue takes nothing more.'),
+      pressure: gauge('pressure_level', 'Level of admission, 0 to 3, where a queue has some.'),
+      turnedAway: gauge('turned_away', 'Tasks that admission shed or rejected.', ['how']),
       paused: gauge('paused', '1 when the queue is paused.'),
       unlisted: new Gauge({
         name: 'signalbox_queues_unlisted',
@@ -53,12 +55,17 @@ export class QueueMetrics {
   }
 
   #set(namespace: string, stats: Awaited<ReturnType<typeof readStats>>): void {
-    const { depth, tasks, oldest, maxDepth, overloaded, paused } = this.#gauges;
+    const { depth, tasks, oldest, maxDepth, overloaded, paused, pressure, turnedAway } = this.#gauges;
     const labels = { namespace, queue: stats.queue };
     depth.set(labels, stats.depth);
     oldest.set(labels, stats.oldestReadyMs / 1000);
     overloaded.set(labels, Number(stats.overloaded));
     paused.set(labels, Number(stats.paused));
+    if (stats.pressure) {
+      pressure.set(labels, stats.pressure.level);
+      turnedAway.set({ ...labels, how: 'shed' }, stats.pressure.shed);
+      turnedAway.set({ ...labels, how: 'rejected' }, stats.pressure.rejected);
+    }
     if (stats.maxDepth !== undefined) maxDepth.set(labels, stats.maxDepth);
     for (const [state, count] of Object.entries(stats.states)) tasks.set({ ...labels, state }, count);
   }

@@ -24,11 +24,11 @@ if not clean then
   end
   task.flush()
   -- 0: workers were not served, which does not say that there is nothing for them.
-  return turn.close({ completions, puts.results, { 0, '', '', '' }, puts.full() })
+  return turn.close({ completions, puts.results, { 0, '', '', '' }, puts.pressure() })
 end
 for i, item in ipairs(done.items) do completions[i] = completions[i] or done.write(item) end
 claims.read(at)
 local results = puts.write(claims.direct)
 local rows = claims.serve()
 task.flush()
-return turn.close({ completions, results, rows, puts.full() })
+return turn.close({ completions, results, rows, puts.pressure() })

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Admission, admissionText, checkAdmission, parseAdmission } from '../backpressure/admission.js';
 import { defineCommand } from '../protocol/command.js';
 import { Ms, MsOrZero, Queue } from '../protocol/primitives.js';
 import { lua } from '../redis/script.js';
@@ -17,10 +18,13 @@ const settings = {
   keyWindowMs: MsOrZero.optional(),
   keep: z.strictObject({ completed: Kept, dead: Kept }).optional(),
   maxDepth: z.int().min(1).max(1_000_000_000).optional(),
+  /** null switches it off again. */
+  admission: Admission.nullable().optional(),
 };
 
 /** Order of the script's reply. */
-type Stored = [string | null, string | null, string | null, string | null, string | null, string | null, string | null];
+type Text = string | null;
+type Stored = [Text, Text, Text, Text, Text, Text, Text, Text];
 
 export const configure = defineCommand({
   name: 'queue.configure',
@@ -30,7 +34,8 @@ export const configure = defineCommand({
   result: z.object({ queue: Queue, ...settings }),
   fails: ['INVALID'],
   run: async (params, { namespace, config }) => {
-    const { queue, backoff, keep } = params;
+    const { queue, backoff, keep, admission } = params;
+    if (admission) checkAdmission(admission);
     if (backoff) checkBackoff(backoff);
     const pairs: (string | number)[] = [];
     for (const name of ['maxAttempts', 'timeoutMs', 'leaseMs', 'keyWindowMs', 'maxDepth'] as const) {
@@ -39,10 +44,11 @@ export const configure = defineCommand({
     if (backoff) pairs.push('backoff', backoffText(backoff));
     if (keep)
       pairs.push('keep', [keep.completed.ageMs, keep.completed.count, keep.dead.ageMs, keep.dead.count].join(','));
-    const [attempts, text, timeoutMs, leaseMs, window, kept, maxDepth] = await namespace.call<Stored>(script, [
-      queue,
-      ...pairs,
-    ]);
+    if (admission !== undefined) pairs.push('admission', admission === null ? '' : admissionText(admission));
+    const [attempts, text, timeoutMs, leaseMs, window, kept, maxDepth, admitted] = await namespace.call<Stored>(
+      script,
+      [queue, ...pairs],
+    );
     const { completedAgeMs, completedCount, deadAgeMs, deadCount } = config.queue;
     const [ageMs, count, deadMs, deads] = kept
       ? kept.split(',').map(Number)
@@ -56,6 +62,7 @@ export const configure = defineCommand({
       keyWindowMs: Number(window ?? 3_600_000),
       keep: { completed: { ageMs: ageMs!, count: count! }, dead: { ageMs: deadMs!, count: deads! } },
       ...(maxDepth ? { maxDepth: Number(maxDepth) } : {}),
+      ...(admitted ? { admission: parseAdmission(admitted) } : {}),
     };
   },
 });

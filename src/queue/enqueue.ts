@@ -4,7 +4,7 @@ import { defineCommand } from '../protocol/command.js';
 import { Queue } from '../protocol/primitives.js';
 import { Raw } from '../protocol/raw-json.js';
 import { type PutItem, putItem } from './items.js';
-import type { PutResult } from './joins.js';
+import type { PutResult, QueuePressure } from './joins.js';
 import { ItemError, NewTask, Pressure, State } from './model.js';
 
 export const Enqueued = z.object({ task: z.string(), state: State, deduplicated: z.boolean().optional() });
@@ -16,18 +16,22 @@ export const enqueue = defineCommand({
   params: z.strictObject({ queue: Queue, tasks: z.array(NewTask).min(1).max(1000) }),
   result: z.object({ tasks: z.array(z.union([Enqueued, ItemError])), pressure: Pressure }),
   fails: ['OVERLOADED', 'TOO_LARGE', 'INVALID', 'CONFLICT', 'KEY_CONFLICT', 'LIMIT'],
-  run: async ({ queue, tasks }, { queues, session, config }) => {
-    let full = false;
+  run: async ({ queue, tasks }, { queues, session, config, producers, connection }) => {
+    const { tells } = producers;
+    let pressure: QueuePressure = { level: 0 };
     const texts = await batchTexts(
       tasks,
       (task) => putItem(queue, task, session.tenant, config.queue),
       (items) => queues.enqueue(items),
       (result, item) => {
-        full ||= result.full;
+        pressure = result.pressure;
         return enqueuedText(item, result);
       },
     );
-    return new Raw(`{"tasks":[${texts.join(',')}],"pressure":{"level":${full ? 3 : 0}}}`);
+    const { level, delayMs, told } = pressure;
+    if (told) producers.seen(queue, connection, tells);
+    const delay = delayMs === undefined ? '' : `,"delayMs":${delayMs}`;
+    return new Raw(`{"tasks":[${texts.join(',')}],"pressure":{"level":${level}${delay}}}`);
   },
 });
 

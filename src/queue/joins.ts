@@ -5,11 +5,11 @@ import { lua } from '../redis/script.js';
 import { type PutItem, putArgs } from './items.js';
 import type { ClaimRows, Dispatcher, Fresh } from './port.js';
 
-const enqueueScript = lua(import.meta.url, './enqueue.lua', ['kindsMax']);
+const enqueueScript = lua(import.meta.url, './enqueue.lua', ['kindsMax', 'memoryShort']);
 const completeScript = lua(import.meta.url, './complete.lua');
 const failScript = lua(import.meta.url, './fail.lua');
 const releaseScript = lua(import.meta.url, './release.lua', ['refundsMax']);
-const bothScript = lua(import.meta.url, './complete-and-enqueue.lua', ['kindsMax']);
+const bothScript = lua(import.meta.url, './complete-and-enqueue.lua', ['kindsMax', 'memoryShort']);
 const claimScript = lua(import.meta.url, './claim.lua');
 
 /** Who speaks: the session and the binding of the socket it came in on. */
@@ -44,8 +44,21 @@ export interface Release extends Speaker {
 export interface PutResult {
   /** `ready`, `scheduled`, `=<state> <task>` for a deduplicated one, `!CODE {json}` for a refused one. */
   readonly text: string;
-  /** True if the queue is at its depth now. */
-  readonly full: boolean;
+  /** Of the queue it was put into, or would have been. */
+  readonly pressure: QueuePressure;
+}
+
+export interface QueuePressure {
+  readonly level: number;
+  readonly delayMs?: number;
+  /** The queue has admission: its producers are told when its level changes. */
+  readonly told?: boolean;
+}
+
+/** How near Redis is to its memory limit: implemented by backpressure/memory.ts. */
+export interface MemoryPort {
+  readonly short: boolean;
+  puts(bytes: number): void;
 }
 
 const overflow = (): Error => new Refusal('UNAVAILABLE', 'too many requests wait for Redis', { afterMs: 200 });
@@ -71,6 +84,7 @@ const bounds = {
 export class QueueJoins {
   readonly #namespace: Namespace;
   readonly #dispatcher: Dispatcher;
+  readonly #memory: MemoryPort;
   readonly #kindsMax: number;
   readonly #refundsMax: number;
   readonly #enqueues: Joiner<PutItem, PutResult>;
@@ -78,9 +92,15 @@ export class QueueJoins {
   readonly #failures: Joiner<Failure, string>;
   readonly #releases: Joiner<Release, string>;
 
-  constructor(namespace: Namespace, dispatcher: Dispatcher, settings: { kindsMax: number; refundsMax: number }) {
+  constructor(
+    namespace: Namespace,
+    dispatcher: Dispatcher,
+    memory: MemoryPort,
+    settings: { kindsMax: number; refundsMax: number },
+  ) {
     this.#namespace = namespace;
     this.#dispatcher = dispatcher;
+    this.#memory = memory;
     this.#kindsMax = settings.kindsMax;
     this.#refundsMax = settings.refundsMax;
     this.#enqueues = new Joiner((items) => this.#put(items), { ...bounds, sizeOf: ({ tail }) => tail.length });
@@ -115,10 +135,10 @@ export class QueueJoins {
   ): Promise<{ completions: string[]; puts: PutResult[] }> {
     const run = async () => {
       await undefined; // until the credit of `items` is free
-      const args = [this.#kindsMax, ...completionArgs(items), ...putArgs(puts)];
-      type Reply = [string[], string[], ClaimRows, string[]];
-      const [completions, results, , full] = await this.#asking<Reply>(bothScript, args, 2, freshOf(puts));
-      return { completions, puts: withPressure(puts, results, full) };
+      const args = [...this.#putHead(puts), ...completionArgs(items), ...putArgs(puts)];
+      type Reply = [string[], string[], ClaimRows, PressureRow[]];
+      const [completions, results, , pressure] = await this.#asking<Reply>(bothScript, args, 2, freshOf(puts));
+      return { completions, puts: withPressure(puts, results, pressure) };
     };
     return this.#freeing(items, run, ({ completions }) => completions);
   }
@@ -176,10 +196,22 @@ export class QueueJoins {
   }
 
   async #put(items: readonly PutItem[]): Promise<PutResult[]> {
-    type Reply = [string[], ClaimRows, string[]];
-    const args = [this.#kindsMax, ...putArgs(items)];
-    const [results, , full] = await this.#asking<Reply>(enqueueScript, args, 1, freshOf(items));
-    return withPressure(items, results, full);
+    type Reply = [string[], ClaimRows, PressureRow[]];
+    const args = [...this.#putHead(items), ...putArgs(items)];
+    try {
+      const [results, , pressure] = await this.#asking<Reply>(enqueueScript, args, 1, freshOf(items));
+      return withPressure(items, results, pressure);
+    } catch (error) {
+      // Redis refused the script before its first line: nothing of it happened.
+      if (!isFull(error)) throw error;
+      return items.map(() => ({ text: fullText, pressure: { level: 3, delayMs: 1000 } }));
+    }
+  }
+
+  #putHead(items: readonly PutItem[]): (string | number)[] {
+    const short = this.#memory.short ? 1 : '';
+    this.#memory.puts(items.reduce((sum, { tail }) => sum + tail.length, 0));
+    return [this.#kindsMax, short];
   }
 
   async #complete(items: readonly Completion[]): Promise<string[]> {
@@ -230,7 +262,23 @@ function completionArgs(items: readonly Completion[]): (string | number)[] {
   return args;
 }
 
-function withPressure(items: readonly PutItem[], results: readonly string[], full: readonly string[]): PutResult[] {
-  const crowded = new Set(full);
-  return results.map((text, i) => ({ text, full: crowded.has(items[i]!.queue) }));
+/** queue, level, advised delay or '', 1 where admission is on: rows of puts.pressure in redis/lua/put.lua. */
+type PressureRow = [string, number, number | '', number];
+const calm: QueuePressure = { level: 0 };
+const fullText = '!OVERLOADED {"message":"Redis is at its memory limit","scope":"memory","afterMs":1000}';
+const isFull = (error: unknown): boolean => error instanceof Refusal && error.details?.redis === 'OOM';
+
+function withPressure(
+  items: readonly PutItem[],
+  results: readonly string[],
+  rows: readonly PressureRow[],
+): PutResult[] {
+  if (rows.length === 0) return results.map((text) => ({ text, pressure: calm }));
+  const known = new Map(
+    rows.map(([queue, level, delay, told]) => [
+      queue,
+      { level, ...(delay === '' ? {} : { delayMs: delay }), told: told === 1 },
+    ]),
+  );
+  return results.map((text, i) => ({ text, pressure: known.get(items[i]!.queue) ?? calm }));
 }

@@ -15,7 +15,8 @@ if oldest then
   local back = run and run[HISTORY] and run[HISTORY][#run[HISTORY]][6]
   age = math.max(0, now - math.max(tonumber(at or now), run and run[DUE] or 0, back or 0))
 end
-local row = call('HMGET', P .. 'queue:' .. queue, 'paused', 'pausedUntil', 'maxDepth')
+local row = call('HMGET', P .. 'queue:' .. queue, 'paused', 'pausedUntil', 'maxDepth', 'admission')
+local pressure = row[4] and row[4] ~= '' and call('HMGET', P .. 'level:' .. queue, 'level', 'shed', 'rejected')
 local paused = row[1] and not (row[2] and tonumber(row[2]) <= now)
 local slot, rates = math.floor(now / 5000), {}
 for i, what in ipairs({ 'e', 'c', 'f' }) do
@@ -41,4 +42,5 @@ for _, kind in ipairs(call('ZRANGE', P .. 'lanes:' .. queue, 0, 64)) do
 end
 local bands = call('HMGET', P .. 'counts:' .. queue, 'b:critical', 'b:high', 'b:normal', 'b:low', 'b:background')
 for i = 1, 5 do bands[i] = bands[i] or '0' end
-return { sizes, string.format('%.0f', age), paused and 1 or 0, row[3] or '', rates, tenants, kinds, bands }
+return { sizes, string.format('%.0f', age), paused and 1 or 0, row[3] or '', rates, tenants, kinds, bands,
+  pressure and { pressure[1] or '0', pressure[2] or '0', pressure[3] or '0' } or '' }

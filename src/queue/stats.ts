@@ -21,18 +21,34 @@ export const QueueStats = z.object({
   overloaded: z.boolean(),
   rates: Rates,
   paused: z.boolean(),
+  /** Where admission is on: its level, and how many tasks were shed and rejected since. */
+  pressure: z.object({ level: z.int(), shed: z.int(), rejected: z.int() }).optional(),
 });
 
 type Row = [string, string, string];
-type Reply = [number[], string, number, string, [string, string, string], Row[], Row[], string[]];
+type Reply = [
+  number[],
+  string,
+  number,
+  string,
+  [string, string, string],
+  Row[],
+  Row[],
+  string[],
+  [string, string, string] | '',
+];
 
 export async function readStats(queue: string, namespace: Namespace): Promise<z.infer<typeof QueueStats>> {
-  const [sizes, age, paused, max, rates, tenants, kinds, bands] = await namespace.read<Reply>(statsScript, [queue]);
+  const [sizes, age, paused, max, rates, tenants, kinds, bands, admitted] = await namespace.read<Reply>(statsScript, [
+    queue,
+  ]);
   const [ready, blocked, scheduled, active, completed, windowed, dead, cancelled, expired] = sizes as [
     number,
     ...number[],
   ] &
     number[];
+  const [level, shed, rejected] = [...admitted].map(Number);
+  const pressure = admitted === '' ? undefined : { level: level!, shed: shed!, rejected: rejected! };
   const depth = ready + blocked!;
   const perSecond = (count: string): number => Math.round((Number(count) / 60) * 100) / 100;
   const [critical, high, normal, low, background] = bands.map(Number) as [number, number, number, number, number];
@@ -57,9 +73,10 @@ export async function readStats(queue: string, namespace: Namespace): Promise<z.
     oldestReadyMs: Number(age),
     depth,
     ...(max === '' ? {} : { maxDepth: Number(max) }),
-    overloaded: max !== '' && depth + scheduled! >= Number(max),
+    overloaded: (max !== '' && depth + scheduled! >= Number(max)) || pressure?.level === 3,
     rates: { enqueued: perSecond(rates[0]), completed: perSecond(rates[1]), failed: perSecond(rates[2]) },
     paused: paused === 1,
+    ...(pressure ? { pressure } : {}),
   };
 }
 

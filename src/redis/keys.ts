@@ -92,7 +92,8 @@ reservation:<reservation> | string | limit, session, cost, state, fence, end | s
 limitDue | zset | reservation ends, wait deadlines, next refill that frees a waiter | fired | limit scripts | limit
 once:<key> | hash | state, fingerprint, fence, session, agent, attempt (name of the call), attempts, as, ended, leaseMs, keepMs, result, error | keepMs after it was in progress last | once scripts | once
 onceDue | zset | key → end of its lease, else of its keep (lease) | fired | once scripts | once
-level:<q> | hash | admission level, since when, utilisation side of the hysteresis | with the queue | enqueue, gauges | backpressure
+admissions | zset | names of queues with admission, score 0 (by lex) | when it is switched off | configure, gauge | backpressure
+level:<q> | hash | level of admission, why and at (since when); shed and rejected (how many were); d:<daemon> credit of its workers, its floor, why, when (lease) | when it is switched off | put.lua, gauge | backpressure
 `;
 
 export const keyPage: readonly KeyRow[] = page

@@ -102,7 +102,9 @@ export function toRefusal(error: unknown, what: string): Error {
     const tail = rest.join(' ');
     if (isErrorCode(code)) return refusalOf(code, tail);
     const oom = error.message.includes("command not allowed when used memory > 'maxmemory'") || code === '-OOM';
-    if (busy.has(code) || oom) return new Refusal('UNAVAILABLE', `Redis answered ${code} to ${what}`, { afterMs: 500 });
+    const details = { redis: oom ? 'OOM' : code };
+    if (busy.has(code) || oom)
+      return new Refusal('UNAVAILABLE', `Redis answered ${code} to ${what}`, { afterMs: 500, details });
     return error;
   }
   if (/timed out/i.test(error.message))

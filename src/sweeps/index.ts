@@ -1,3 +1,4 @@
+import type { Memory } from '../backpressure/memory.js';
 import type { Config } from '../config.js';
 import { giveBack } from '../lease/session-close.js';
 import { queuesScript } from '../queue/stats.js';
@@ -77,6 +78,15 @@ const housekeeping: Sweep = async (namespace, config) => {
 };
 
 export const sweeps = { promote, expireTasks, expireSessions, lockDue, onceDue, retention, housekeeping };
+
+/** Near Redis' memory limit the log goes first: it is trimmed, and readers hear of it by their gap. */
+export async function watchMemory(memory: Memory, namespace: Namespace, { log }: Config): Promise<number | undefined> {
+  const bytesMax = await memory.measure();
+  if (bytesMax === undefined) return undefined;
+  await trimLog(namespace, { ...log, bytesMax });
+  await memory.measure();
+  return undefined;
+}
 
 /** The last sign of a daemon that stops. */
 export async function leave(namespace: Namespace): Promise<void> {

@@ -2,7 +2,7 @@
 --
 -- A caller whose reply was lost asks again under the same task id, or under the same key: it must find the task it made
 -- and not make another. So the id is looked up before anything else, even before the queue's bound.
--- @include finish
+-- @include admission
 local puts = { items = {}, results = {} }
 
 -- Groups and items stand in ARGV from `at`: number of groups, each queue, kind, tenant, priority; number of items, each
@@ -110,10 +110,15 @@ local kindsSeen = {}
 local function checkRoom(item, kindsMax)
   local queue, kind = item.group.queue, item.group.kind
   local known = queueOf(queue)
+  if memoryShort == '1' then
+    return '!OVERLOADED {"message":"Redis is near its memory limit","scope":"memory","afterMs":1000}'
+  end
   if known.maxDepth and depthOf(queue) >= known.maxDepth then
     return fmt('!OVERLOADED {"message":"the queue is at its depth","depth":%d,"maxDepth":%d,"afterMs":1000}', depths[queue],
       known.maxDepth)
   end
+  local refusal = known.admission and admission.check(known, item.group.priority)
+  if refusal then return refusal end
   -- No kind is a lane of its own and does not count.
   if kind == '' then return nil end
   local seen = kindsSeen[queue]
@@ -148,6 +153,7 @@ function puts.check(kindsMax)
       planned[item.id] = item
       if item.slot then plannedKeys[item.slot] = item end
       if depths[item.group.queue] then depths[item.group.queue] = depths[item.group.queue] + 1 end
+      if not item.due and queueOf(item.group.queue).admission then admission.took(queueOf(item.group.queue)) end
     end
   end
   return clean
@@ -192,12 +198,18 @@ function puts.write(handOver)
   return puts.results
 end
 
--- Queues that are full now, by name: what `pressure` in the reply is made of.
-function puts.full()
-  local full = {}
+-- What producers are told of the queues they put into: rows { queue, level, delay or '', 1 where admission is on }. What
+-- comes last of a queue counts: its depth goes before its level, the memory before both.
+function puts.pressure()
+  local rows = admission.close()
   for queue, depth in pairs(depths) do
     local max = queueOf(queue).maxDepth
-    if max and depth >= max then full[#full + 1] = queue end
+    if max and depth >= max then rows[#rows + 1] = { queue, 3, '', queueOf(queue).admission and 1 or 0 } end
   end
-  return full
+  if memoryShort == '1' then
+    local met = {}
+    for _, item in ipairs(puts.items) do met[item.group.queue] = true end
+    for queue in pairs(met) do rows[#rows + 1] = { queue, 3, 1000, queueOf(queue).admission and 1 or 0 } end
+  end
+  return rows
 end

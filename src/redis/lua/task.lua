@@ -7,11 +7,12 @@ local function queueOf(name)
   local known = queues[name]
   if known then return known end
   local row = call('HMGET', P .. 'queue:' .. name, 'seq', 'vtime', 'paused', 'pausedUntil', 'maxDepth', 'maxAttempts',
-    'timeoutMs', 'leaseMs', 'backoff', 'keyWindowMs')
+    'timeoutMs', 'leaseMs', 'backoff', 'keyWindowMs', 'admission')
   known = { name = name, json = json(name), waiting = P .. 'waiting:' .. name, active = P .. 'active:' .. name,
     completed = P .. 'completed:' .. name, rates = {}, seq = tonumber(row[1] or 0), vtime = tonumber(row[2] or 0),
     maxDepth = tonumber(row[5]), attempts = tonumber(row[6] or 3), timeout = tonumber(row[7]), lease = tonumber(row[8]),
-    backoff = row[9] or 'exponential,1000,60000,full', keyWindow = tonumber(row[10] or 3600000) }
+    backoff = row[9] or 'exponential,1000,60000,full', keyWindow = tonumber(row[10] or 3600000),
+    admission = row[11] ~= '' and row[11] }
   local untilMs = tonumber(row[4])
   known.paused = row[3] and not (untilMs and untilMs <= turn.now)
   queues[name] = known
