@@ -1,4 +1,6 @@
--- What this daemon's idle workers and waiting `queue.claim` calls want, served in one step.
+#!lua flags=allow-oom
+-- What this daemon's idle workers and waiting `queue.claim` calls want, served in one step. Allowed
+-- when memory is short: only work that is given out gets finished.
 -- @include claim
 claims.read(batchAt)
 local rows = claims.serve()

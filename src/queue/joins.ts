@@ -202,7 +202,7 @@ export class QueueJoins {
       const [results, , pressure] = await this.#asking<Reply>(enqueueScript, args, 1, freshOf(items));
       return withPressure(items, results, pressure);
     } catch (error) {
-      // Redis refused the script before its first line: nothing of it happened.
+      // Redis refused its first write: nothing of it happened.
       if (!isFull(error)) throw error;
       return items.map(() => ({ text: fullText, pressure: { level: 3, delayMs: 1000 } }));
     }

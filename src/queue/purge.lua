@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Removes tasks page by page: a queue of a million is emptied by many short scripts, never by a long one. Args: queue,
 -- set (a state's set), kind, tenant (\0 for any: no name can be it), cursor; then ids, or nothing to go by the cursor.
 -- Answers the number removed, where to go on, and one text an id.

@@ -27,7 +27,7 @@ const level = (wire: Wire, queue: string, at: number): Promise<Any> =>
   wire.next((line) => line.op === 'pressure' && line.queue === queue && line.level === at);
 
 describe('admission by depth', () => {
-  test('R12 A25: none, delay, shed, reject: by depth, the low priorities first, each level told before the next and before any refusal', async () => {
+  test('R12 R22 A25: none, delay, shed, reject: by depth, the low priorities first, each level told before the next and before any refusal', async () => {
     const [watcher, wire, other] = [await watch(daemon()), await daemon().session(), await daemon().session()];
     const queue = freshQueue();
     const bounds = { low: 10, high: 20, critical: 30, delayPerTaskMs: 10, delayMaxMs: 150, minRate: 0, shedBelow: 25 };

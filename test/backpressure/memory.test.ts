@@ -37,7 +37,7 @@ test('Q29 A25: near the memory limit the log goes first, with a gap, then admiss
   const once = await wire.call('once.begin', { key: queue, fingerprint: 'f' });
 
   // A log of some megabytes, from its first event on.
-  const { position } = await wire.call('feed.publish', { events: [{ type: 'app.first' }] });
+  const { events } = await wire.call('feed.publish', { events: [{ type: 'app.first' }] });
   const data = 'y'.repeat(20_000);
   for (let i = 0; i < 30; i++) {
     await wire.call('feed.publish', { events: Array(10).fill({ type: 'app.filler', data }) });
@@ -57,7 +57,7 @@ test('Q29 A25: near the memory limit the log goes first, with a gap, then admiss
     const tail = Number(await client.hget('sb:{default}:meta', 'tail'));
     return tail >= 300;
   });
-  expect(await reader.refused('feed.read', { from: position })).toMatchObject({
+  expect(await reader.refused('feed.read', { from: events[0].position })).toMatchObject({
     code: 'POSITION_LOST',
     details: { reason: 'trimmed' },
   });

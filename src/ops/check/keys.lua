@@ -26,7 +26,7 @@ for i = batchAt, #ARGV do
   if call('PTTL', P .. key) >= 0 then found('ttl', key, 'ends by itself', 'ends by a script') end
   if kind == 'task' then checkTask(key, name)
   elseif kind == 'run' and call('EXISTS', P .. 'task:' .. name) == 0 then found('orphan', key, 'no task', 'a task')
-  elseif kind == 'once' and not call('ZSCORE', P .. 'onceDue', name) then found('orphan', key, 'no clock', 'the end of its lease or keep')
+  elseif kind == 'once' and types[#types] == 'hash' and not call('ZSCORE', P .. 'onceDue', name) then found('orphan', key, 'no clock', 'the end of its lease or keep')
   elseif kind == 'session' and not call('ZSCORE', P .. 'sessions', name) and not call('ZSCORE', P .. 'ending', name) then
     found('orphan', key, 'neither live nor ending', 'a session')
   elseif kind == 'held' and call('EXISTS', P .. 'session:' .. name) == 0 then found('orphan', key, 'no session', 'a session') end
