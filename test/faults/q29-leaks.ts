@@ -1,5 +1,5 @@
 import type { TestDaemon } from '../support/daemon.js';
-import { type Any, type Wire, WireFailure } from '../support/wire.js';
+import type { Any, Wire } from '../support/wire.js';
 import { check, scenario } from './scenario.js';
 import { checkRest, onStage, refs, rssOf, type Stage, sleep } from './support.js';
 
@@ -72,14 +72,12 @@ async function atMaxmemory({ admin }: Stage, daemon: TestDaemon): Promise<string
   await wire.call('queue.enqueue', { queue: 'full', tasks: Array.from({ length: 20 }, () => ({ payload: 1 })) });
   const { tasks } = await wire.call('queue.claim', { queue: 'full', count: 20 });
   await admin.config('SET', 'maxmemory', '1');
-  let refusal: Any;
-  try {
-    await wire.call('queue.enqueue', { queue: 'full', tasks: [{ payload: 'x' }] });
-  } catch (error) {
-    if (!(error instanceof WireFailure)) throw error;
-    refusal = error.error;
-  }
-  check(refusal?.retry === true && refusal.afterMs > 0, `enqueue at maxmemory: ${JSON.stringify(refusal)}`);
+  const refused = await wire.call('queue.enqueue', { queue: 'full', tasks: [{ payload: 'x' }] });
+  const refusal = refused.tasks[0].error;
+  check(
+    refusal?.code === 'OVERLOADED' && refusal.retry && refusal.afterMs > 0,
+    `enqueue at maxmemory: ${JSON.stringify(refusal)}`,
+  );
   const done = await wire.call('queue.complete', { tasks: refs(tasks).map((ref) => ({ ...ref, result: { x: 1 } })) });
   check(
     done.tasks.every(({ state }: Any) => state === 'completed'),

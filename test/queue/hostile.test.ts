@@ -101,7 +101,8 @@ test('a full Redis lets an agent in to empty it', async () => {
   await second.call('queue.complete', {
     tasks: tasks.map(({ task, fence }: { task: string; fence: number }) => ({ task, fence })),
   });
-  expect((await second.refused('queue.enqueue', { queue: 'full', tasks: [{ payload: 1 }] })).code).toBe('UNAVAILABLE');
+  const [refused] = (await second.call('queue.enqueue', { queue: 'full', tasks: [{ payload: 1 }] })).tasks;
+  expect(refused.error).toMatchObject({ code: 'OVERLOADED', retry: true, details: { scope: 'memory' } });
   await client.config('SET', 'maxmemory', 0);
   await second.close();
 });

@@ -102,7 +102,7 @@ test('Q3: enqueue, complete and fail whose reply was lost are repeated under the
   await drain(wire, queue);
 });
 
-test('Redis full: enqueue is UNAVAILABLE and stores nothing; complete, fail, release and progress pass', async () => {
+test('Q29 Redis full: enqueue is OVERLOADED and stores nothing; complete, fail, release and progress pass', async () => {
   const wire = await daemon().session();
   const queue = freshQueue();
   await putMany(wire, queue, 4, { backoff: { baseMs: 1, capMs: 1 } });
@@ -110,7 +110,8 @@ test('Redis full: enqueue is UNAVAILABLE and stores nothing; complete, fail, rel
   const client = current().redis.client();
   await client.config('SET', 'maxmemory', '1mb');
   try {
-    expect((await wire.refused('queue.enqueue', { queue, tasks: [{ payload: 1 }] })).code).toBe('UNAVAILABLE');
+    const [refused] = await put(wire, queue, { payload: 1 });
+    expect(refused.error).toMatchObject({ code: 'OVERLOADED', retry: true, afterMs: expect.any(Number) });
     expect((await stats(wire, queue)).states).toMatchObject({ ready: 0, active: 4 });
     expect(await complete(wire, a)).toEqual([{ state: 'completed' }]);
     expect((await fail(wire, b)).state).toMatch(/ready|scheduled/);

@@ -106,11 +106,22 @@ local function depthOf(queue)
   return depths[queue]
 end
 
+-- The daemon reckons that Redis is near its memory limit (backpressure/memory.ts); only then is Redis itself asked.
+local short
+local function memoryIsShort()
+  if short == nil then
+    local info = memoryShort == '1' and call('INFO', 'memory')
+    local max = info and tonumber(string.match(info, 'maxmemory:(%d+)')) or 0
+    short = max > 0 and tonumber(string.match(info, 'used_memory:(%d+)')) >= 0.87 * max
+  end
+  return short
+end
+
 local kindsSeen = {}
 local function checkRoom(item, kindsMax)
   local queue, kind = item.group.queue, item.group.kind
   local known = queueOf(queue)
-  if memoryShort == '1' then
+  if memoryIsShort() then
     return '!OVERLOADED {"message":"Redis is near its memory limit","scope":"memory","afterMs":1000}'
   end
   if known.maxDepth and depthOf(queue) >= known.maxDepth then
@@ -206,7 +217,7 @@ function puts.pressure()
     local max = queueOf(queue).maxDepth
     if max and depth >= max then rows[#rows + 1] = { queue, 3, '', queueOf(queue).admission and 1 or 0 } end
   end
-  if memoryShort == '1' then
+  if memoryIsShort() then
     local met = {}
     for _, item in ipairs(puts.items) do met[item.group.queue] = true end
     for queue in pairs(met) do rows[#rows + 1] = { queue, 3, 1000, queueOf(queue).admission and 1 or 0 } end
