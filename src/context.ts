@@ -2,6 +2,7 @@ import type { Producers } from './backpressure/producers.js';
 import type { Config } from './config.js';
 import type { FeedPort } from './feed/port.js';
 import type { SessionKeeper } from './lease/keeper.js';
+import type { LimitJoins } from './limit/joins.js';
 import type { LockJoins } from './lock/joins.js';
 import type { Finishes } from './queue/finishes.js';
 import type { QueueJoins } from './queue/joins.js';
@@ -46,6 +47,8 @@ export interface Context {
   readonly locks: LockJoins;
   /** Connections of the namespace that put tasks into queues with admission. */
   readonly producers: Producers;
+  /** Reserves and settles of all connections of the namespace, joined. */
+  readonly limits: LimitJoins;
   /** Ends of tasks as the log tells them, for replies that wait. */
   readonly finishes: Finishes;
   /** Sessions that are bound to this daemon's sockets. */

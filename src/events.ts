@@ -1,6 +1,7 @@
 import { pressureEvents } from './backpressure/events.js';
 import { ingressEvents } from './ingress/events.js';
 import { sessionEvents } from './lease/events.js';
+import { limitEvents } from './limit/events.js';
 import { lockEvents } from './lock/events.js';
 import { onceEvents } from './once/events.js';
 import { taskEvents } from './queue/events.js';
@@ -11,6 +12,7 @@ export const events = {
   ...taskEvents,
   ...sessionEvents,
   ...lockEvents,
+  ...limitEvents,
   ...onceEvents,
   ...pressureEvents,
   ...ingressEvents,

@@ -10,6 +10,8 @@ import { WorkerPool } from './gateway/workers.js';
 import { SessionKeeper } from './lease/keeper.js';
 import { Loop } from './lib/loop.js';
 import type { Service } from './lib/service.js';
+import { LimitJoins } from './limit/joins.js';
+import { limitHandlers } from './limit/pushes.js';
 import { LockJoins } from './lock/joins.js';
 import { lockHandlers } from './lock/pushes.js';
 import { pushLine } from './protocol/frame.js';
@@ -43,6 +45,7 @@ export class ServedNamespace implements Service {
   readonly namespace: Namespace;
   readonly queues: QueueJoins;
   readonly locks: LockJoins;
+  readonly limits: LimitJoins;
   readonly producers = new Producers();
   readonly finishes = new Finishes();
   readonly sessions: SessionKeeper;
@@ -69,6 +72,7 @@ export class ServedNamespace implements Service {
     this.queues = new QueueJoins(namespace, this.pool, this.#memory, config.queue);
     this.pool.bind(this.queues);
     this.locks = new LockJoins(namespace, () => this.#loops.lockDue.soon());
+    this.limits = new LimitJoins(namespace, (ms) => this.#loops.limitDue.soon(ms));
     this.sessions = new SessionKeeper(namespace, {
       lost: (session) => void registry.lost(session, 'expired'),
       replaced: (session) => registry.replace({ id: session, binding: Number.POSITIVE_INFINITY }),
@@ -97,8 +101,8 @@ export class ServedNamespace implements Service {
 
   /** What commands get of it. Before it is served they only read. */
   parts(): NamespaceParts {
-    const { namespace, queues, locks, producers, finishes, sessions } = this;
-    return { namespace, queues, locks, producers, finishes, sessions, served: this.#started };
+    const { namespace, queues, locks, limits, producers, finishes, sessions } = this;
+    return { namespace, queues, locks, limits, producers, finishes, sessions, served: this.#started };
   }
 
   async start(): Promise<void> {
@@ -116,7 +120,7 @@ export class ServedNamespace implements Service {
     this.#started = false;
     await Promise.all(Object.values(this.#loops).map((loop) => loop.stop()));
     await this.sessions.stop();
-    await deadline(Promise.all([this.queues.idle(), this.locks.idle()]), 5000).catch((error) =>
+    await deadline(Promise.all([this.queues.idle(), this.locks.idle(), this.limits.idle()]), 5000).catch((error) =>
       this.#onError('handing back', error),
     );
     await this.#reactor.stop();
@@ -140,6 +144,7 @@ export class ServedNamespace implements Service {
       expireTasks: sweep('expireTasks'),
       expireSessions: sweep('expireSessions'),
       lockDue: sweep('lockDue'),
+      limitDue: sweep('limitDue'),
       onceDue: sweep('onceDue'),
       retention: sweep('retention'),
       housekeeping: sweep('housekeeping'),
@@ -162,6 +167,7 @@ export class ServedNamespace implements Service {
       dispatch: ({ queue, taskKind, count }) => pool.ready(queue, taskKind, count),
       due: ({ at }) => this.#loops.promote.soon(Math.max(0, at - Date.now())),
       giveBack: () => this.#loops.expireSessions.soon(),
+      ...limitHandlers(registry, (at) => this.#loops.limitDue.soon(Math.max(0, at - Date.now()))),
       resync: () => {
         pool.wakeAll();
         this.finishes.wakeAll();

@@ -2,6 +2,7 @@ import { filter, map, merge, mergeMap, type Observable } from 'rxjs';
 import type { LogBatch } from '../src/redis/log-entry.js';
 import { type PressurePush, pressurePush$ } from './backpressure.js';
 import { type GiveBack, giveBack$, type SessionPush, sessionPush$ } from './lease.js';
+import { type LimitDue, type LimitPush, limitDue$, limitPush$ } from './limit.js';
 import { type LockDue, type LockPush, lockDue$, lockPush$ } from './lock.js';
 import { type OncePush, oncePush$ } from './once.js';
 import { type Dispatch, type Due, dispatch$, due$, type TaskPush, taskPush$ } from './queue.js';
@@ -14,13 +15,13 @@ export interface Sources {
 }
 
 /** What the system asks of itself. */
-export type Intent = Dispatch | Due | GiveBack | LockDue | Resync;
+export type Intent = Dispatch | Due | GiveBack | LockDue | LimitDue | Resync;
 /** A part of the log was missed: whatever was concluded from it is asked of Redis anew. */
 export interface Resync {
   readonly kind: 'resync';
 }
 /** What single sockets must hear of. */
-export type Push = TaskPush | SessionPush | LockPush | OncePush | PressurePush;
+export type Push = TaskPush | SessionPush | LockPush | LimitPush | OncePush | PressurePush;
 
 export interface Sinks {
   readonly intents$: Observable<Intent>;
@@ -40,11 +41,13 @@ export function main({ batch$, daemon }: Sources): Sinks {
       due$(batch$, daemon),
       giveBack$(batch$, daemon),
       lockDue$(batch$, daemon),
+      limitDue$(batch$, daemon),
     ),
     pushes$: merge(
       taskPush$(batch$),
       sessionPush$(batch$),
       lockPush$(batch$),
+      limitPush$(batch$),
       oncePush$(batch$),
       pressurePush$(batch$),
     ).pipe(mergeMap((list): readonly Push[] => list)),

@@ -228,7 +228,7 @@ describe('scripts', () => {
     /call\('(SET|MSET|HSET|HDEL|HINCRBY|DEL|ZADD|ZREM|ZINCRBY|ZPOPMIN|SADD|SREM|XADD|XTRIM|INCR|PUBLISH|EXPIRE|ZREMRANGE\w+)'/;
   /** Parts that emit for whoever includes them. */
   const telling = new Set(
-    ['finish', 'done', 'put', 'claim', 'ending', 'published', 'lock-wait', 'lock-grant', 'once'].map(
+    ['finish', 'done', 'put', 'claim', 'ending', 'published', 'lock-wait', 'lock-grant', 'limit-wait', 'once'].map(
       (name) => `src/redis/lua/${name}.lua`,
     ),
   );

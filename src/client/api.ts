@@ -21,7 +21,11 @@ export type Domains = {
 };
 
 /** The domains by name, for making their faces; a domain that is missing here does not compile. */
-export const domains = Object.keys({ lease: true, queue: true, lock: true, once: true, feed: true } satisfies Record<
-  keyof Domains,
-  true
->);
+export const domains = Object.keys({
+  lease: true,
+  queue: true,
+  lock: true,
+  limit: true,
+  once: true,
+  feed: true,
+} satisfies Record<keyof Domains, true>);

@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- What ended sessions leave behind, and the work of sessions whose socket stayed broken past their grace. At most `limit`
+-- What ended sessions leave behind, and the work of sessions whose socket stayed broken past their grace. At most `most`
 -- holdings a call, one event each; the ended session is forgotten with its last holding. Idempotent: whoever calls takes
 -- the next page. Answers whether more is left and when the next grace runs out (milliseconds, or '').
 -- @include finish
 -- @include lock-grant
+-- @include limit-wait
 -- @include once
-local left, more = tonumber(limit), 0
+local left, more = tonumber(most), 0
 
--- By the first letter of a holding. Reservations join here.
+-- By the first letter of a holding.
 local givers = {}
 function givers.t(id, taskId, run)
   local head = run and run[STATE] == 'active' and run[SESSION] == id and task.header(taskId)
@@ -24,6 +25,14 @@ function givers.l(id, grantId)
     lock.free(grantId, grant, known.endedAs == 'closed' and 'closed' or known.endedAs and 'sessionLost' or 'disconnected')
   else return false end
   return true
+end
+
+-- A reservation's concurrency is work and goes with the socket; its wait ends with the session only.
+function givers.r(id, reservation)
+  local r, known = limit.load(reservation), session(id)
+  if not r or r.session ~= id then return false end
+  return limit.giveBack(reservation, r, known.endedAs == 'closed' and 'closed' or known.endedAs and 'sessionLost' or 'disconnected',
+    known.endedAs == 'closed' and 'cancelled' or 'sessionLost')
 end
 
 function givers.o(id, key)
@@ -62,6 +71,7 @@ for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'grace', '-inf', int(turn.lease),
 end
 lock.pump()
 lock.flush()
+limit.flush()
 if call('EXISTS', P .. 'ending') == 1 then more = 1 end
 local soonest = call('ZRANGE', P .. 'grace', 0, 0, 'WITHSCORES')[2]
 if soonest and tonumber(soonest) <= turn.lease then more = 1 end

@@ -15,7 +15,7 @@ const Lease = z.object({
   holder: Holder,
   name: z.string(),
   locks: z.array(z.string()).optional(),
-  /** Of a wait for a lock, which has no fence yet. */
+  /** Of a wait for a lock or a reservation, which has no fence yet. */
   state: z.literal('waiting').optional(),
   fence: z.int().optional(),
   sinceAt: z.string(),

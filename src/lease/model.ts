@@ -27,7 +27,7 @@ export function splitLease(lease: string): { kind: LeaseKind; id: string } {
 export const Holding = z.object({
   lease: z.string(),
   kind: z.string(),
-  /** A task's id, the first lock of a grant. */
+  /** A task's id, the first lock of a grant, the limit of a reservation. */
   name: z.string(),
   /** All locks of a grant that has several. */
   locks: z.array(z.string()).optional(),
@@ -37,7 +37,7 @@ export const Holding = z.object({
   endsAt: z.string().optional(),
 });
 
-/** kind, name, fence, queue, sinceAt, endsAt, of locks also state and names: rows of redis/lua/holdings.lua. */
+/** kind, id, fence, queue, sinceAt, endsAt, of locks and reservations also state and names: rows of redis/lua/holdings.lua. */
 export type HoldingRow = [string, string, string, string, string, string, ('held' | 'waiting')?, string[]?];
 
 export const instant = (ms: string | number): string => new Date(Number(ms)).toISOString();

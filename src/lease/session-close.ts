@@ -6,7 +6,7 @@ import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 
 const closeScript = lua(import.meta.url, './close.lua', ['id', 'binding', 'reason', 'why']);
-const giveBackScript = lua(import.meta.url, './give-back.lua', ['limit']);
+const giveBackScript = lua(import.meta.url, './give-back.lua', ['most']);
 
 /** Why a session ended: the word of its events. */
 export type EndReason = 'closed' | 'revoked';

@@ -6,7 +6,13 @@ import type { errors } from '../errors.js';
  * so that a newer daemon may say more.
  */
 const position = z.string().meta({ description: '`epoch:offset`: everything up to there was handled.' });
-const holding = { name: z.string(), grant: z.string().optional(), fence: z.int().optional(), reason: z.string() };
+const holding = {
+  name: z.string(),
+  grant: z.string().optional(),
+  reservation: z.string().optional(),
+  fence: z.int().optional(),
+  reason: z.string(),
+};
 
 export function pushSchemas(task: z.ZodType, event: z.ZodType, codes: readonly (keyof typeof errors)[]) {
   const wireError = z.object({
@@ -57,6 +63,8 @@ export function pushSchemas(task: z.ZodType, event: z.ZodType, codes: readonly (
       fields: {
         grant: z.string().optional(),
         state: z.literal('held').optional(),
+        reservation: z.string().optional(),
+        name: z.string().optional(),
         fence: z.int(),
         validMs: z.int(),
         maxHoldMs: z.int().optional(),
@@ -66,7 +74,11 @@ export function pushSchemas(task: z.ZodType, event: z.ZodType, codes: readonly (
     },
     waitEnded: {
       about: 'A wait has ended without a grant.',
-      fields: { grant: z.string().optional(), reason: z.enum(['timeout', 'cancelled', 'sessionLost', 'neverFits']) },
+      fields: {
+        grant: z.string().optional(),
+        reservation: z.string().optional(),
+        reason: z.enum(['timeout', 'cancelled', 'sessionLost', 'neverFits']),
+      },
     },
     drain: { about: 'This daemon stops; the connection is closed after that time.', fields: { afterMs: z.int() } },
     pressure: {

@@ -85,11 +85,13 @@ lockHolds:<node> | zset | grants that hold it, by fence | when empty | lock scri
 lockBelow:<node> | zset | grants that hold path locks below it, by fence | when empty | lock scripts | lock
 lockDue | zset | w<grant> e<grant> h<grant> d<node> p<queue> g: waits, own leases, longest holds, delays, queues to go on with, the grace (lease) | fired | lock scripts, turn.lua | lock
 # Limits and the ledger
-limit:<name> | hash | definition, level and instant by dimension, blockedUntil, probe, virtual time | undefined | limit scripts | limit
-limitWindow:<#name>:<name>:<dimension> | zset | strict window: sub-bucket → amount | window over | limit scripts | limit
-limitWaits:<name> | zset | waiting reservations by virtual finish | granted or ended | limit scripts | limit
-reservation:<reservation> | string | limit, session, cost, state, fence, end | settled, or its lease | limit scripts | limit
-limitDue | zset | reservation ends, wait deadlines, next refill that frees a waiter | fired | limit scripts | limit
+limits | zset | names of limits, score 0 (by lex) | never | limit.define | limit
+limit:<name> | hash | def: the definition; now: level or slices by dimension, reserved, waiting, pause and ramp (limit-dims.lua) | never | limit scripts | limit
+limitWaits:<name> | zset | <ticket, 16 digits>\0<reservation> by virtual start | granted or ended | limit scripts | limit
+limitFair:<name> | zset | agent → virtual end of its last ask | nobody waits | limit scripts | limit
+reservation:<reservation> | string | limit, session, cost, state, fence; of an ended one how it ended | 60 s after its end | limit scripts | limit
+limitDue | zset | e<reservation> lease, w<reservation> end of its wait (lease) | fired | limit scripts | limit
+limitWake | zset | limit → when to look at it again: refill, end of a pause, gauge (time) | fired | limit scripts | limit
 once:<key> | hash | state, fingerprint, fence, session, agent, attempt (name of the call), attempts, as, ended, leaseMs, keepMs, result, error | keepMs after it was in progress last | once scripts | once
 onceDue | zset | key → end of its lease, else of its keep (lease) | fired | once scripts | once
 admissions | zset | names of queues with admission, score 0 (by lex) | when it is switched off | configure, gauge | backpressure

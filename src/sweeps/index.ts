@@ -11,6 +11,7 @@ const promoteScript = lua(import.meta.url, './promote.lua');
 const expireTasksScript = lua(import.meta.url, './expire-tasks.lua', ['cancelGraceMs', 'jitter']);
 const expireSessionsScript = lua(import.meta.url, '../lease/expire.lua');
 const lockDueScript = lua(import.meta.url, './lock-due.lua');
+const limitDueScript = lua(import.meta.url, './limit-due.lua');
 const onceDueScript = lua(import.meta.url, './once-due.lua');
 const retentionScript = lua(import.meta.url, './retention.lua', [
   'queue',
@@ -39,6 +40,9 @@ const expireTasks: Sweep = async (namespace, { queue }) =>
 
 /** Waits for locks that are over, own leases, longest holds, delays. */
 const lockDue: Sweep = async (namespace) => soon((await namespace.call<[string]>(lockDueScript))[0]);
+
+/** Leases of reservations, waits that are over, refills that free a waiter. */
+const limitDue: Sweep = async (namespace) => soon((await namespace.call<[string]>(limitDueScript))[0]);
 
 /** Leases of once keys, and records past their keep. */
 const onceDue: Sweep = async (namespace) => soon((await namespace.call<[string]>(onceDueScript))[0]);
@@ -77,7 +81,7 @@ const housekeeping: Sweep = async (namespace, config) => {
   return undefined;
 };
 
-export const sweeps = { promote, expireTasks, expireSessions, lockDue, onceDue, retention, housekeeping };
+export const sweeps = { promote, expireTasks, expireSessions, lockDue, limitDue, onceDue, retention, housekeeping };
 
 /** Near Redis' memory limit the log goes first: it is trimmed, and readers hear of it by their gap. */
 export async function watchMemory(memory: Memory, namespace: Namespace, { log }: Config): Promise<number | undefined> {

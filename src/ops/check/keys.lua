@@ -23,7 +23,8 @@ for i = batchAt, #ARGV do
   local key = ARGV[i]
   types[#types + 1] = call('TYPE', P .. key).ok
   local kind, name = string.match(key, '^(%a+):(.*)$')
-  if call('PTTL', P .. key) >= 0 then found('ttl', key, 'ends by itself', 'ends by a script') end
+  -- What is remembered of an ended reservation ends by itself.
+  if kind ~= 'reservation' and call('PTTL', P .. key) >= 0 then found('ttl', key, 'ends by itself', 'ends by a script') end
   if kind == 'task' then checkTask(key, name)
   elseif kind == 'run' and call('EXISTS', P .. 'task:' .. name) == 0 then found('orphan', key, 'no task', 'a task')
   elseif kind == 'once' and types[#types] == 'hash' and not call('ZSCORE', P .. 'onceDue', name) then found('orphan', key, 'no clock', 'the end of its lease or keep')

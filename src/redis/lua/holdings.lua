@@ -16,6 +16,16 @@ local function lockHolding(id, grantId, score, skew)
     ends < 1e15 and string.format('%.0f', ends + skew) or '', grant.state, names }
 end
 
+local function reservationHolding(id, name, score, skew)
+  local packed = call('GET', P .. 'reservation:' .. name)
+  local r = packed and cmsgpack.unpack(packed)
+  if not r or r.session ~= id or not r.cost then return nil end
+  local waits = r.state == 'waiting'
+  local ends = call('ZSCORE', P .. 'limitDue', (waits and 'w' or 'e') .. name)
+  return { 'reservation', name, r.fence and string.format('%.0f', r.fence) or '', '', string.format('%.0f', score % bands.width),
+    ends and string.format('%.0f', ends + skew) or '', waits and 'waiting' or 'held', { r.limit } }
+end
+
 local function onceHolding(id, key, score, skew)
   local row = call('HMGET', P .. 'once:' .. key, 'state', 'session', 'fence')
   if row[1] ~= 'inProgress' or row[2] ~= id then return nil end
@@ -42,6 +52,7 @@ local function holdingsOf(id, cursor, limit, skew)
           lease and string.format('%.0f', tonumber(lease) + skew) or '' }
       end
     elseif letter == 'l' then out[#out + 1] = lockHolding(id, name, tonumber(rows[i + 1]), skew)
+    elseif letter == 'r' then out[#out + 1] = reservationHolding(id, name, tonumber(rows[i + 1]), skew)
     elseif letter == 'o' then out[#out + 1] = onceHolding(id, name, tonumber(rows[i + 1]), skew)
     end
   end

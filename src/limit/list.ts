@@ -1,0 +1,36 @@
+import { z } from 'zod';
+import { defineCommand } from '../protocol/command.js';
+import { Cursor, Name, utf8Bytes } from '../protocol/primitives.js';
+import { lua } from '../redis/script.js';
+import { Limit, type LimitRow, limitOf } from './model.js';
+
+const script = lua(import.meta.url, './list.lua', ['prefix', 'cursor', 'limit']);
+/** Limits that one script reads: the rest comes with the cursor. */
+const rowsMax = 200;
+
+export const list = defineCommand({
+  name: 'limit.list',
+  about: 'Limits by name, a page at a time.',
+  allowed: 'watcher',
+  params: z.strictObject({
+    prefix: Name.optional(),
+    cursor: Cursor.optional(),
+    limit: z.int().min(1).max(1000).default(100),
+  }),
+  result: z.object({ limits: z.array(Limit), cursor: z.string().optional() }),
+  fails: [],
+  run: async ({ prefix = '', cursor = '', limit }, { namespace, config }) => {
+    const count = Math.min(limit, rowsMax);
+    const rows = await namespace.read<LimitRow[]>(script, [prefix, cursor, count]);
+    const limits: Limit[] = [];
+    let bytes = 0;
+    for (const row of rows) {
+      const shown = limitOf(row);
+      bytes += utf8Bytes(JSON.stringify(shown)) + 1;
+      // The page must fit into a line; what is left out comes with the next one.
+      if (bytes > config.gateway.lineBytes - 4096 && limits.length > 0) return { limits, cursor: limits.at(-1)!.name };
+      limits.push(shown);
+    }
+    return rows.length < count ? { limits } : { limits, cursor: limits.at(-1)!.name };
+  },
+});

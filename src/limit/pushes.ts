@@ -1,0 +1,23 @@
+import type { LimitDue, LimitPush } from '../../streams/limit.js';
+import { pushLine } from '../protocol/frame.js';
+
+/** Where a line for a session goes, if it has a socket here. */
+interface Sessions {
+  push(session: string, line: string): boolean;
+}
+
+type Handler<Kind> = (push: Extract<LimitPush | LimitDue, { kind: Kind }>) => void;
+
+/** How what the log says of limits reaches the sockets it is meant for, and the clock. */
+export function limitHandlers(
+  sessions: Sessions,
+  due: (at: number) => void,
+): { readonly [Kind in (LimitPush | LimitDue)['kind']]: Handler<Kind> } {
+  return {
+    limitDue: ({ at }) => due(at),
+    limitGranted: ({ session, kind: _, ...granted }) => void sessions.push(session, pushLine('granted', granted)),
+    limitWaitEnded: ({ session, kind: _, ...ended }) => void sessions.push(session, pushLine('waitEnded', ended)),
+    limitLost: ({ session, kind: _, ...lost }) =>
+      void sessions.push(session, pushLine('lost', { kind: 'reservation', ...lost })),
+  };
+}

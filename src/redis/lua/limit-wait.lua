@@ -1,0 +1,198 @@
+-- Who is granted what, and who waits for it. Waiting is one queue a limit, start-time fair by agent and weight: an ask
+-- stands at the later of the queue's virtual time and the end of its agent's last one, and moves that end by the largest
+-- share of the limit it asks for. So an agent that queues a hundred asks does not keep another's first one waiting; who was
+-- idle has earned nothing. The first of the queue is never passed by: a large ask is not starved by small ones.
+--   limitWaits:<limit>  <ticket, 16 digits>\0<reservation> by virtual start
+--   limitFair:<limit>   agent → virtual end of its last ask; those behind the virtual time are forgotten
+-- @include limit-gate
+do
+  local due = P .. 'limitDue'
+  -- Grants and ends that one script makes for one queue; the rest goes on by limitWake.
+  local stepsMax = 100
+
+  local function member(id, r) return r.ticket .. '\0' .. id end
+
+  -- The largest share of the limit that an ask takes, by its weight: how far it moves its agent.
+  local function advance(item, r)
+    local most = 0
+    for name, n in pairs(r.cost) do
+      local dim = item.dims[name]
+      if dim then most = math.max(most, n / dim.most) end
+    end
+    return most / r.weight
+  end
+
+  -- The dimension that an ask can never have enough of, as long as the limit is defined as it is.
+  function limit.neverFits(item, cost)
+    for name, n in pairs(cost) do
+      local dim = item.dims[name]
+      if not dim or n > dim.most then return name end
+    end
+  end
+
+  -- Milliseconds until an ask fits, and the dimension (or nil: the gate) it waits for. Charges nothing.
+  function limit.waitMs(item, cost)
+    local ms, at = limit.gate(item), nil
+    for name, n in pairs(cost) do
+      local dim = item.dims[name]
+      local wait = math.max(dims.wait(dim, n, turn.now), limit.pace(item, dim, n))
+      if wait > ms then ms, at = wait, dim end
+    end
+    return ms, at
+  end
+
+  function limit.validMs(r)
+    local ttl = session(r.session).ttl or 0
+    return r.lease and math.min(r.lease, ttl) or ttl
+  end
+
+  function limit.grant(item, id, r)
+    local waited = r.state == 'waiting'
+    for name, n in pairs(r.cost) do
+      local dim = item.dims[name]
+      dims.charge(dim, n, turn.now)
+      dim.reserved = dim.reserved + n
+    end
+    r.fence, r.at, r.state, item.changed = nextFence(), turn.now, 'granted', true
+    limit.save(id, r)
+    limit.passed(item, id)
+    if r.lease then call('ZADD', due, int(turn.lease + r.lease), 'e' .. id) end
+    call('ZADD', P .. 'held:' .. r.session, turn.nowText, 'r' .. id)
+    if not waited then return end
+    limit.tell('limit.granted', item, id, r, ',"fence":' .. int(r.fence) .. ',"validMs":' .. int(limit.validMs(r)) ..
+      ',"waitedMs":' .. int(turn.now - r.since))
+  end
+
+  -- ---- the queue
+
+  local function dequeue(item, id, r, served)
+    call('ZREM', P .. 'limitWaits:' .. item.name, member(id, r))
+    call('ZREM', due, 'w' .. id)
+    item.waiting, item.changed = item.waiting - 1, true
+    local fair = P .. 'limitFair:' .. item.name
+    if item.waiting == 0 then
+      item.v, item.headAt = 0, nil
+      call('DEL', fair)
+    elseif served then
+      item.v = math.max(item.v, r.start)
+      call('ZREMRANGEBYSCORE', fair, '-inf', fmt('%.17g', item.v))
+    -- What was never served is not held against its agent.
+    else call('ZINCRBY', fair, fmt('%.17g', -r.step), r.agent) end
+  end
+
+  function limit.wait(item, id, r, waitMs)
+    local fair = P .. 'limitFair:' .. item.name
+    r.start = math.max(item.v, tonumber(call('ZSCORE', fair, r.agent) or 0))
+    r.step, r.state, r.ticket, r.since = advance(item, r), 'waiting', fmt('%016.0f', nextFence()), turn.now
+    call('ZADD', fair, fmt('%.17g', r.start + r.step), r.agent)
+    call('ZADD', P .. 'limitWaits:' .. item.name, fmt('%.17g', r.start), member(id, r))
+    call('ZADD', due, int(turn.lease + waitMs), 'w' .. id)
+    call('ZADD', P .. 'held:' .. r.session, int(bands.kept + turn.now), 'r' .. id)
+    item.waiting, item.changed, item.look = item.waiting + 1, true, true
+    limit.save(id, r)
+  end
+
+  -- The one end of a wait, apart from its grant.
+  function limit.endWait(item, id, r, reason)
+    dequeue(item, id, r, false)
+    item.look = true
+    limit.remember(id, r, reason)
+    limit.tell('limit.waitEnded', item, id, r, ',"reason":"' .. reason .. '"')
+  end
+
+  local function gone(id)
+    local known = session(id)
+    if not known.alive then return known.endedAs == 'closed' and 'cancelled' or 'sessionLost' end
+  end
+
+  -- Grants from the front for as long as it fits.
+  function limit.pump(item)
+    item.look, item.headAt = false, nil
+    for step = 1, stepsMax do
+      local head = call('ZRANGE', P .. 'limitWaits:' .. item.name, 0, 0)[1]
+      if not head then item.waiting = 0 return end
+      local id = string.sub(head, 18)
+      local r = limit.load(id)
+      if not r or r.state ~= 'waiting' then
+        call('ZREM', P .. 'limitWaits:' .. item.name, head)
+      elseif gone(r.session) then limit.endWait(item, id, r, gone(r.session))
+      elseif limit.neverFits(item, r.cost) then limit.endWait(item, id, r, 'neverFits')
+      else
+        local ms = limit.waitMs(item, r.cost)
+        if ms > 0 then
+          item.look = false
+          if ms < dims.none then item.headAt = turn.now + ms end
+          return
+        end
+        dequeue(item, id, r, true)
+        limit.grant(item, id, r)
+      end
+      if item.waiting == 0 then return end
+      if step == stepsMax then item.headAt = turn.now end
+    end
+  end
+
+  -- ---- the end of a reservation
+
+  local function close(item, id, r)
+    for name, n in pairs(r.cost) do
+      local dim = item and item.dims[name]
+      if dim then
+        dim.reserved = dim.reserved - n
+        if dim.mode == 'held' then dims.refund(dim, n, turn.now, r.at) end
+      end
+    end
+    if item then item.changed, item.look = true, true end
+    if r.lease then call('ZREM', due, 'e' .. id) end
+  end
+
+  -- What it really took. Less comes back to where it was taken from; more is a debt. Answers nothing.
+  function limit.settle(item, id, r, actual)
+    close(item, id, r)
+    for name, n in pairs(r.cost) do
+      local dim, took = item.dims[name], actual[name] or n
+      if dim and dim.mode ~= 'held' and took < n then dims.refund(dim, n - took, turn.now, r.at) end
+      if dim and dim.mode ~= 'held' and took > n then dims.charge(dim, took - n, turn.now) end
+    end
+    for name, took in pairs(actual) do
+      if not r.cost[name] and item.dims[name] then dims.charge(item.dims[name], took, turn.now) end
+    end
+    limit.remember(id, r, 'settled')
+    if item.probe == id then limit.cleared(item) end
+  end
+
+  -- It ends without a word: what it took counts as spent, its concurrency is free.
+  function limit.lose(item, id, r, reason)
+    close(item, id, r)
+    if item.probe == id then limit.unproven(item) end
+    limit.remember(id, r, 'lost')
+    limit.tell('limit.lost', item, id, r, ',"fence":' .. int(r.fence) .. ',"reason":"' .. reason .. '"')
+  end
+
+  -- Whatever it is, its session has no more to do with it.
+  function limit.giveBack(id, r, reason, waitReason)
+    local item = limit.get(r.limit)
+    if r.state == 'waiting' then limit.endWait(item, id, r, waitReason)
+    elseif r.state == 'granted' then limit.lose(item, id, r, reason)
+    else return false end
+    return true
+  end
+
+  -- ---- full, and no longer
+
+  function limit.saturate(item, dim)
+    if item.saturated then return end
+    item.saturated, item.dirty = true, true
+    emit('limit.saturated', item.json, '{"limit":' .. item.json .. (dim and ',"dimension":' .. dim.json or '') .. '}')
+  end
+
+  -- Told once a fifth of everything is there again and nobody waits: not at every ask at the edge.
+  function limit.recover(item)
+    if item.waiting > 0 or item.phase then return end
+    for _, dim in ipairs(item.list) do
+      if dims.left(dim) * 5 < (dim.burst or dim.amount) then return end
+    end
+    item.saturated, item.dirty = nil, true
+    emit('limit.recovered', item.json, '{"limit":' .. item.json .. ',"reason":"capacity"}')
+  end
+end
