@@ -105,6 +105,12 @@ const queue = group('Queues.', {
   cancelGraceMs: timer(5_000, 'Time an active task gets to end after a cancel or its deadline.', 0),
 });
 
+const limit = group('Limits.', {
+  rampMs: timer(60_000, 'Longest time at half the rate after a pause; another such time to the whole of it.'),
+  adaptEveryMs: timer(1_000, 'Shortest time between two changes of an adaptive limit.'),
+  adaptSamples: count(10, 'Fewest reports that an adaptive limit is changed by.', 1_000_000),
+});
+
 const managed = group('The Redis the daemon starts itself when none is configured.', {
   binary: text('Program to start instead of redis-server or valkey-server found in PATH.'),
   memoryBytes: bytes(0, 'Its maxmemory; 0 takes the smaller of 1 GiB and a quarter of the RAM.', 0, 1024 * 1024 * MiB),
@@ -144,6 +150,7 @@ export const configSchema = z
     sweep,
     log,
     queue,
+    limit,
     redis,
     namespacesMax: count(64, 'Most namespaces in use.', 10_000),
     stateDir: text(

@@ -13,6 +13,7 @@ export const sessionEvents = {
     lease: z.string(),
     task: z.string().optional(),
     lock: z.string().optional(),
+    limit: z.string().optional(),
     ...holder,
     fence: z.int(),
     reason: z.string(),

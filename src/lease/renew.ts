@@ -11,6 +11,7 @@ import { instant, LeaseId, type LeaseKind, noSuchLease, splitLease } from './mod
 const scripts: Partial<Record<LeaseKind, Script>> = {
   task: lua(import.meta.url, './renew-tasks.lua', ['caller', 'binding']),
   lock: lua(import.meta.url, './renew-locks.lua', ['caller', 'binding']),
+  reservation: lua(import.meta.url, './renew-reservations.lua', ['caller', 'binding']),
   once: lua(import.meta.url, './renew-once.lua', ['caller', 'binding']),
 };
 /** Rows a script takes. */

@@ -7,6 +7,7 @@ import { endSession } from './session-close.js';
 
 const lockScript = lua(import.meta.url, './revoke-lock.lua', ['id', 'reason']);
 const onceScript = lua(import.meta.url, './revoke-once.lua', ['id', 'reason']);
+const reservationScript = lua(import.meta.url, './revoke-reservation.lua', ['id', 'reason']);
 const taskScript = lua(import.meta.url, './revoke-task.lua', ['id', 'reason']);
 
 export const revoke = defineCommand({
@@ -21,6 +22,7 @@ export const revoke = defineCommand({
     const why = JSON.stringify(reason);
     if (kind === 'task') await namespace.call(taskScript, [id, why]);
     else if (kind === 'lock') await namespace.call(lockScript, [id, reason]);
+    else if (kind === 'reservation') await namespace.call(reservationScript, [id, why]);
     else if (kind === 'once') {
       if ((await namespace.call<string>(onceScript, [id, why])) !== '') throw noSuchLease(lease);
     } else if (kind !== 'session' || (await endSession(namespace, { id }, 'revoked', why)) === undefined)

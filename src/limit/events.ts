@@ -28,6 +28,14 @@ export const limitEvents = {
   'limit.saturated': z.object({ limit: z.string(), dimension: z.string().optional() }),
   /** `capacity`: a fifth of everything is there again and nobody waits; `probe`: the one that tried has come through. */
   'limit.recovered': z.object({ limit: z.string(), reason: z.enum(['capacity', 'probe']) }),
+  /** Nothing is granted before `untilAt`, and then to one alone. */
+  'limit.penalized': z.object({
+    limit: z.string(),
+    session: z.string(),
+    agent: z.string(),
+    untilAt: z.string(),
+    code: z.string().optional(),
+  }),
   'limit.gauge': z.object({
     limit: z.string(),
     dimensions: z.record(z.string(), z.object({ amount: z.int(), used: z.int(), reserved: z.int() })),

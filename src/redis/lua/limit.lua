@@ -87,8 +87,6 @@ do
       int(item.waiting) .. '}')
     item.gaugeAt, item.stale, item.changed = turn.now, nil, true
   end
-  limit.gauge = gauge
-
   local function wakeAt(item)
     local at = item.headAt or dims.none
     if item.stale then at = math.min(at, item.gaugeAt + 1000) end
