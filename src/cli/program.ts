@@ -6,6 +6,7 @@ import { doctorCommand } from './doctor.js';
 import { enqueueCommand } from './enqueue.js';
 import { exit, failureOf, type Outcome } from './exit.js';
 import { generateCommand } from './generate.js';
+import { limitCommand } from './limit.js';
 import { lockCommand } from './lock.js';
 import { endWithReader, say } from './output.js';
 import { packageVersion } from './package.js';
@@ -58,6 +59,7 @@ export function makeProgram(outcome: Outcome): Command {
     statusCommand,
     tasksCommand,
     deadCommand,
+    limitCommand,
     callCommand,
     redisCliCommand,
     doctorCommand,

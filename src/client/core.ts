@@ -6,6 +6,7 @@ import { Closed, type EndReason, refusalOf } from './errors.js';
 import { Feed } from './feed.js';
 import { Holder } from './holder.js';
 import { Keepalive } from './keepalive.js';
+import { Limits } from './limit.js';
 import { Link } from './link.js';
 import { Locks } from './lock.js';
 import { Onces } from './once.js';
@@ -24,6 +25,7 @@ export class Core {
   readonly outcomes: Outcomes;
   readonly crew: Crew;
   readonly locks: Locks;
+  readonly limits: Limits;
   readonly onces: Onces;
   readonly feed: Feed;
   readonly session: Session;
@@ -66,6 +68,7 @@ export class Core {
     );
     this.crew = new Crew(this.requests, this.holder, this.outcomes, timeoutMs);
     this.locks = new Locks(this.requests, this.holder, timeoutMs, onError);
+    this.limits = new Limits(this.requests, this.holder, timeoutMs, onError);
     this.onces = new Onces(this.requests, this.holder, timeoutMs);
     this.session = new Session(settings, this.requests);
     this.link = this.makeLink();
@@ -170,10 +173,10 @@ export class Core {
     if (had && !resumed) this.loseAll();
     this.quietMs = Math.min(this.quietMs, ttlMs / 3);
     this.holder.opened(ttlMs, sentAt);
-    this.onces.ttlMs = ttlMs;
     if (resumed) {
       this.crew.reconcile(holdings);
       this.locks.reconcile(holdings);
+      this.limits.reconcile(holdings);
       this.onces.reconcile(holdings);
     }
     this.locks.sessionOpened(epoch);
@@ -183,6 +186,7 @@ export class Core {
   private loseAll(): void {
     this.crew.lost('sessionLost');
     this.locks.sessionLost();
+    this.limits.sessionLost();
     this.onces.loseAll('sessionLost');
   }
 
@@ -205,6 +209,7 @@ export class Core {
     this.settings.signal?.removeEventListener('abort', this.onAbort);
     this.crew.lost('closed');
     this.locks.stop('closed');
+    this.limits.stop('closed');
     this.onces.loseAll('closed');
     this.holder.stop();
     this.requests.end(closed);
@@ -234,9 +239,11 @@ export class Core {
         break;
       case 'granted':
         if (frame.grant !== undefined) this.locks.granted(frame);
+        if (frame.reservation !== undefined) this.limits.granted(frame);
         break;
       case 'waitEnded':
-        if (frame.grant !== undefined) this.locks.waitEnded(frame as unknown as { grant: string; reason: string });
+        if (frame.grant !== undefined) this.locks.waitEnded(frame);
+        if (frame.reservation !== undefined) this.limits.waitEnded(frame);
         break;
       case 'gap':
         this.feed.gap(frame);
@@ -261,6 +268,7 @@ export class Core {
   private onLost(lost: Lost): void {
     const { kind, name, fence, reason } = lost;
     if (kind === 'lock') this.locks.lost(lost);
+    if (kind === 'reservation') this.limits.lost(lost);
     if (kind === 'once') this.onces.lost(lost);
     if (kind === 'session' && name === this.session.identity?.session) this.sessionLost();
     if (kind === 'task') this.crew.revoked({ tasks: [{ task: name, fence, reason }] });
@@ -271,6 +279,7 @@ interface Lost {
   readonly kind: string;
   readonly name: string;
   readonly grant?: string;
+  readonly reservation?: string;
   readonly fence?: number;
   readonly reason: EndReason;
 }

@@ -1,10 +1,12 @@
 import type { Core } from './core.js';
+import type { Amounts, LimitCall, LimitHandler, LimitOptions } from './limit-options.js';
 import type { LockCall, LockHandler, LockNames, LockOptions } from './lock-options.js';
 import type { OnceFace, OnceHandler, OnceOptions } from './once-options.js';
 
 /** Domains whose name is a call as well: `sb.lock(name, handler)` beside `sb.lock.acquire(params)`. */
 export interface Faces {
   readonly lock: LockCall;
+  readonly limit: LimitCall;
   readonly once: OnceFace;
 }
 
@@ -15,6 +17,19 @@ export function facesOf(core: Core): Faces {
       return core.locks.run(
         names,
         ...parted<LockOptions, LockHandler<R>>('sb.lock(name, options, handler)', options, handler),
+      );
+    },
+    limit: <R>(
+      name: string,
+      cost: Amounts,
+      options: LimitOptions | LimitHandler<R>,
+      handler?: LimitHandler<R>,
+    ): Promise<R> => {
+      core.holder.check();
+      return core.limits.run(
+        name,
+        cost,
+        ...parted<LimitOptions, LimitHandler<R>>('sb.limit(name, cost, options, handler)', options, handler),
       );
     },
     once: <R>(

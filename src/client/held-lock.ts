@@ -1,3 +1,4 @@
+import { checkedSignal } from './abort.js';
 import { elapsedMs, type Moment } from './clock.js';
 import { Ended, type EndReason } from './errors.js';
 import { type Holder, type Holding, surelyMs } from './holder.js';
@@ -9,8 +10,6 @@ export interface HeldFrame {
   readonly maxHoldMs?: number;
   readonly epoch: string;
 }
-
-const aborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')!.get!;
 
 /** One lock from its grant to its end, whoever brings that about. */
 export class HeldLock implements Holding {
@@ -55,13 +54,7 @@ export class HeldLock implements Holding {
     this.epoch = epoch;
     this.provenAt = at;
     this.holder = holder;
-    this.signal = this.controller.signal;
-    // After a freeze the handler's next line may come before any timer of ours: asking is checking.
-    const get = (): boolean => {
-      this.holder.check();
-      return aborted.call(this.signal);
-    };
-    Object.defineProperty(this.signal, 'aborted', { get });
+    this.signal = checkedSignal(this.controller, () => holder.check());
     this.begun = new Promise((resolve) => {
       this.onBegun = resolve;
     });

@@ -1,8 +1,7 @@
+import { checkedSignal } from './abort.js';
 import { Ended, type EndReason } from './errors.js';
 import type { Holder, Holding } from './holder.js';
 import type { OnceCall } from './once-options.js';
-
-const aborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')!.get!;
 
 /** A key from its begin to its end, whoever brings that about. */
 export class HeldOnce implements Holding, OnceCall {
@@ -25,13 +24,7 @@ export class HeldOnce implements Holding, OnceCall {
     this.attempts = attempts;
     this.leaseMs = leaseMs;
     this.holder = holder;
-    this.signal = this.controller.signal;
-    // After a freeze the handler's next line may come before any timer of ours: asking is checking.
-    const get = (): boolean => {
-      this.holder.check();
-      return aborted.call(this.signal);
-    };
-    Object.defineProperty(this.signal, 'aborted', { get });
+    this.signal = checkedSignal(this.controller, () => holder.check());
   }
 
   /** Resolves when it is surely ours, or over. */

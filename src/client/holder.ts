@@ -48,8 +48,8 @@ export class Holder {
   private endWall = Number.POSITIVE_INFINITY;
   /** True while work may be pushed to us: then the proof is kept fresh, so that it can begin at once. */
   expecting = false;
-  /** The same while a lock is waited for. */
-  awaiting = false;
+  /** The same while locks or limits are waited for: how many. */
+  private waiting = 0;
 
   /** `proved` hears what the answers to our pings say. */
   constructor(requests: Requests, proved: (ok: { epoch?: unknown }) => void = () => {}) {
@@ -59,7 +59,7 @@ export class Holder {
 
   /** The socket must be read: answers prove, and work may come. */
   get isNeeded(): boolean {
-    return this.expecting || this.awaiting || this.held.size + this.own.size > 0;
+    return this.expecting || this.waiting > 0 || this.held.size + this.own.size > 0;
   }
 
   /** session.open was answered. It renews the session, not the leases of their own: those are renewed right away. */
@@ -103,6 +103,13 @@ export class Holder {
     if (map.get(holding.lease)?.holding === holding) map.delete(holding.lease);
   }
 
+  /** A wait for a lock or a limit begins, or is over. */
+  waits(by: 1 | -1): void {
+    const before = this.waiting > 0;
+    this.waiting = Math.max(0, this.waiting + by);
+    if (this.waiting > 0 !== before) this.wake();
+  }
+
   /** When it was proved ours last; undefined if it is not held here. */
   provenFor(holding: Holding): Moment | undefined {
     const held = (holding.leaseMs === undefined ? this.held : this.own).get(holding.lease);
@@ -129,7 +136,7 @@ export class Holder {
     this.held.clear();
     this.own.clear();
     this.expecting = false;
-    this.awaiting = false;
+    this.waiting = 0;
   }
 
   /** Looks at everything that may be due now, and sleeps until the next. */
@@ -146,7 +153,7 @@ export class Holder {
     const everyMs =
       this.held.size > 0
         ? this.shortestMs() / 6
-        : this.expecting || this.awaiting
+        : this.expecting || this.waiting > 0
           ? this.ttlMs / 3
           : Number.POSITIVE_INFINITY;
     if (elapsedMs(this.pingedAt) >= everyMs) this.ping();

@@ -8,6 +8,7 @@ export type { Enqueued, EnqueueOptions, Owned, Published, PublishOptions, TaskRe
 export type { ElectOptions, Term, TermNews } from './elect.js';
 export { Closed, Defer, type DeferOptions, Ended, type EndReason, Fail, type FailOptions } from './errors.js';
 export type { SubscribeOptions } from './feed.js';
+export type { Amounts, LimitedCall, LimitHandler, LimitOptions } from './limit-options.js';
 export type { Lock, LockCall, LockHandler, LockNames, LockOptions } from './lock-options.js';
 export type { Observable, Observer } from './observable.js';
 export { type OnceCall, type OnceHandler, type OnceOptions, type OnceOutcome, OnceUnknown } from './once-options.js';

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Refusal } from '../errors.js';
 import { newId } from '../lib/ids.js';
+import { onAbort } from './abort.js';
 import { type Moment, now } from './clock.js';
 import { Ended, type EndReason } from './errors.js';
 import { type HeldFrame, HeldLock } from './held-lock.js';
@@ -78,7 +79,8 @@ export class Locks {
     else if (!this.held.has(grant)) void this.release(grant).catch(() => {});
   }
 
-  waitEnded({ grant, reason }: { grant: string; reason: string }): void {
+  waitEnded(frame: Frame): void {
+    const { grant, reason } = frame as unknown as { grant: string; reason: string };
     this.waits.get(grant)?.tell({ reason });
   }
 
@@ -161,7 +163,7 @@ export class Locks {
       tell = resolve;
     });
     this.waits.set(grant, { tell });
-    this.changed();
+    this.holder.waits(1);
     let timer: NodeJS.Timeout | undefined;
     const unlisten = onAbort(signal, () => tell({ reason: 'aborted' }));
     try {
@@ -183,15 +185,8 @@ export class Locks {
       unlisten();
       clearTimeout(timer);
       this.waits.delete(grant);
-      this.changed();
+      this.holder.waits(-1);
     }
-  }
-
-  private changed(): void {
-    const awaiting = this.waits.size > 0;
-    if (awaiting === this.holder.awaiting) return;
-    this.holder.awaiting = awaiting;
-    this.holder.wake();
   }
 
   private hold(
@@ -242,10 +237,4 @@ export class Locks {
       );
     });
   }
-}
-
-/** Calls `then` at the abort, not before; answers how to take it off. */
-function onAbort(signal: AbortSignal | undefined, then: () => void): () => void {
-  signal?.addEventListener('abort', then, { once: true });
-  return () => signal?.removeEventListener('abort', then);
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Refusal } from '../errors.js';
 import { newId } from '../lib/ids.js';
+import { onAbort } from './abort.js';
 import { Ended, type EndReason, Fail } from './errors.js';
 import { HeldOnce } from './held-once.js';
 import type { Holder } from './holder.js';
@@ -34,8 +35,6 @@ const againMaxMs = 5000;
 
 /** The once keys that this client holds, and what becomes of them. */
 export class Onces {
-  /** Of the session: a key ends with it, however long its own lease. */
-  ttlMs = Number.POSITIVE_INFINITY;
   private readonly requests: Requests;
   private readonly holder: Holder;
   private readonly timeoutMs: number;
@@ -55,17 +54,17 @@ export class Onces {
       options,
     );
     if (begun.state === 'done') return resultOf(begun) as R;
-    const call = new HeldOnce(key, begun, Math.min(leaseMs, this.ttlMs), this.holder);
+    const call = new HeldOnce(key, begun, leaseMs, this.holder);
     this.held.set(key, call);
-    const onAbort = (): void => call.cancel(options.signal?.reason);
-    options.signal?.addEventListener('abort', onAbort, { once: true });
-    if (options.signal?.aborted) onAbort();
+    const cancel = (): void => call.cancel(options.signal?.reason);
+    const unlisten = onAbort(options.signal, cancel);
+    if (options.signal?.aborted) cancel();
     try {
       await call.begin();
       if (call.ended) throw call.ended;
       return await this.act(call, begun.state === 'unknown', options, handler);
     } finally {
-      options.signal?.removeEventListener('abort', onAbort);
+      unlisten();
       if (this.held.get(key) === call) this.held.delete(key);
       call.drop();
     }

@@ -1,3 +1,4 @@
+import { checkedSignal } from './abort.js';
 import { Defer, type DeferOptions, Ended, type EndReason } from './errors.js';
 import type { Holder, Holding } from './holder.js';
 import { type Outcome, type Outcomes, outcomeOf } from './outcomes.js';
@@ -48,8 +49,6 @@ export interface RunPorts {
 
 /** How long a handler may go on after it was told to stop before the task is given to somebody else all the same. */
 const settleMs = 5000;
-
-const aborted = Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')!.get!;
 
 /** One attempt of one task, from its push to the answer that closes it. */
 export class Run implements Holding {
@@ -122,13 +121,7 @@ export class Run implements Holding {
   readonly signal = (): AbortSignal => {
     if (this.controller) return this.controller.signal;
     this.controller = new AbortController();
-    const { signal } = this.controller;
-    // After a freeze the handler's next line may come before any timer of ours: asking is checking.
-    const get = (): boolean => {
-      this.ports.holder.check();
-      return aborted.call(signal);
-    };
-    Object.defineProperty(signal, 'aborted', { get });
+    const signal = checkedSignal(this.controller, () => this.ports.holder.check());
     if (this.stop) this.controller.abort(this.stop);
     return signal;
   };
