@@ -144,7 +144,10 @@ export class ServedNamespace implements Service {
       expireTasks: sweep('expireTasks'),
       expireSessions: sweep('expireSessions'),
       lockDue: sweep('lockDue'),
-      limitDue: sweep('limitDue'),
+      limitDue: loop('limitDue', async () => {
+        await this.limits.adopt();
+        return sweeps.limitDue(this.namespace, config);
+      }),
       onceDue: sweep('onceDue'),
       retention: sweep('retention'),
       housekeeping: sweep('housekeeping'),
@@ -167,10 +170,11 @@ export class ServedNamespace implements Service {
       dispatch: ({ queue, taskKind, count }) => pool.ready(queue, taskKind, count),
       due: ({ at }) => this.#loops.promote.soon(Math.max(0, at - Date.now())),
       giveBack: () => this.#loops.expireSessions.soon(),
-      ...limitHandlers(registry, (at) => this.#loops.limitDue.soon(Math.max(0, at - Date.now()))),
+      ...limitHandlers(this.limits, registry, (at) => this.#loops.limitDue.soon(Math.max(0, at - Date.now()))),
       resync: () => {
         pool.wakeAll();
         this.finishes.wakeAll();
+        this.limits.forget();
         for (const loop of Object.values(this.#loops)) loop.soon();
       },
       cancel: ({ session, task, fence, reason, graceMs }) => {

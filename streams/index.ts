@@ -2,7 +2,7 @@ import { filter, map, merge, mergeMap, type Observable } from 'rxjs';
 import type { LogBatch } from '../src/redis/log-entry.js';
 import { type PressurePush, pressurePush$ } from './backpressure.js';
 import { type GiveBack, giveBack$, type SessionPush, sessionPush$ } from './lease.js';
-import { type LimitDue, type LimitPush, limitDue$, limitPush$ } from './limit.js';
+import { type LimitDefined, type LimitDue, type LimitPush, limitDefined$, limitDue$, limitPush$ } from './limit.js';
 import { type LockDue, type LockPush, lockDue$, lockPush$ } from './lock.js';
 import { type OncePush, oncePush$ } from './once.js';
 import { type Dispatch, type Due, dispatch$, due$, type TaskPush, taskPush$ } from './queue.js';
@@ -15,7 +15,7 @@ export interface Sources {
 }
 
 /** What the system asks of itself. */
-export type Intent = Dispatch | Due | GiveBack | LockDue | LimitDue | Resync;
+export type Intent = Dispatch | Due | GiveBack | LockDue | LimitDefined | LimitDue | Resync;
 /** A part of the log was missed: whatever was concluded from it is asked of Redis anew. */
 export interface Resync {
   readonly kind: 'resync';
@@ -42,6 +42,7 @@ export function main({ batch$, daemon }: Sources): Sinks {
       giveBack$(batch$, daemon),
       lockDue$(batch$, daemon),
       limitDue$(batch$, daemon),
+      limitDefined$(batch$).pipe(mergeMap((list) => list)),
     ),
     pushes$: merge(
       taskPush$(batch$),

@@ -8,6 +8,13 @@ export interface LimitDue {
   readonly at: number;
 }
 
+/** A limit is this from now on. */
+export interface LimitDefined {
+  readonly kind: 'limitDefined';
+  readonly name: string;
+  readonly definition: Readonly<Record<string, unknown>>;
+}
+
 /** A line for the session that waited for a reservation, or had it. */
 export type LimitPush =
   | {
@@ -40,6 +47,7 @@ interface Data {
   readonly untilAt?: string;
   readonly dimensions?: Readonly<Record<string, Gauge>>;
   readonly waiting?: number;
+  readonly definition?: Readonly<Record<string, unknown>>;
 }
 
 const dueTypes = new Set(['limit.waiting', 'limit.granted', 'limit.waitEnded', 'limit.lost', 'limit.penalized']);
@@ -64,6 +72,22 @@ export const limitDue$ = (batch$: Observable<LogBatch>, daemon: string): Observa
     ownEvents(dueTypes),
     map((events) => ({ kind: 'limitDue', at: Math.min(...events.map(momentOf)) }) as const),
     filter(({ at }) => Number.isFinite(at)),
+  );
+
+/**
+ *     batch$         --[defined m1]--[gauge m1]--[defined m1, m2]--
+ *     limitDefined$  --[m1]----------------------[m1, m2]----------
+ */
+export const limitDefined$ = (batch$: Observable<LogBatch>): Observable<readonly LimitDefined[]> =>
+  batch$.pipe(
+    ownEvents(new Set(['limit.defined'])),
+    map((events) =>
+      events.map(({ data }) => {
+        const { limit: name, definition = {} } = data as Data;
+        return { kind: 'limitDefined', name, definition } as const;
+      }),
+    ),
+    filter((list) => list.length > 0),
   );
 
 // Not sessionLost: such a session has no socket any more that is its own. Not closed: its client did it.

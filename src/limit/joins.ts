@@ -4,25 +4,30 @@ import { Joiner } from '../lib/joiner.js';
 import { itemRefusal } from '../protocol/batch.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
+import { type Amounts, type Ask, flat } from './ask.js';
+import { keyOf, LocalLimits } from './local.js';
+import { type Definition, type LimitRow, limitOf } from './model.js';
 
 const script = lua(import.meta.url, './reserve.lua');
+const adoptScript = lua(import.meta.url, './adopt.lua');
+const getScript = lua(import.meta.url, './get.lua', ['name']);
 
-export type Amounts = Readonly<Record<string, number>>;
-
-export interface Ask {
-  readonly name: string;
-  readonly cost: Amounts;
-  readonly reservation: string;
-  readonly waitMs: number;
-  readonly leaseMs: number | undefined;
-  readonly weight: number;
+/** What a call takes to Redis, and what is said of it while Redis is away; undefined: nothing may be. */
+interface Item {
+  readonly args: readonly (string | number)[];
+  readonly name: string | undefined;
+  local(): Words | undefined;
 }
-
-type Item = readonly (string | number)[];
 /** `granted|waiting|settled` and what belongs to it, or one `!CODE …`. */
 type Words = readonly string[];
 
 const overflow = (): Error => new Refusal('UNAVAILABLE', 'too many requests wait for Redis', { afterMs: 200 });
+const isAway = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAVAILABLE';
+const away: Words = ['!UNAVAILABLE {"message":"Redis is away, and the limit is closed meanwhile","afterMs":500}'];
+/** Rows that one script adopts. */
+const adoptMax = 100;
+/** Limits whose definition was asked for. */
+const knownMax = 10_000;
 
 /**
  * Reserves and settles of all connections of a namespace: what arrives in one turn of the event loop is one script, in
@@ -32,6 +37,9 @@ export class LimitJoins {
   readonly #namespace: Namespace;
   readonly #lookAfter: (ms: number) => void;
   readonly #joiner: Joiner<Item, Words>;
+  readonly #local = new LocalLimits();
+  readonly #known = new Set<string>();
+  #adopting: Promise<void> | undefined;
 
   /** `lookAfter`: in so many milliseconds a refill lets somebody in, and a sweep must see to it. */
   constructor(namespace: Namespace, lookAfter: (ms: number) => void) {
@@ -45,23 +53,42 @@ export class LimitJoins {
     });
   }
 
-  reserve({ id, binding }: SessionRef, ask: Ask): Promise<Words> {
+  reserve({ id, binding, ttlMs }: SessionRef, ask: Ask): Promise<Words> {
     const { name, cost, reservation, waitMs, leaseMs, weight } = ask;
     const amounts = flat(cost);
-    // What makes a request the same one; how long it waits is not part of it.
-    const key = `${leaseMs ?? ''} ${weight} ${JSON.stringify(amounts)}`;
-    const head = ['r', id, binding, reservation, name, waitMs, leaseMs ?? '', weight, key];
-    return this.#one([...head, amounts.length / 2, ...amounts]);
+    const head = ['r', id, binding, reservation, name, waitMs, leaseMs ?? '', weight, keyOf(ask)];
+    const args = [...head, amounts.length / 2, ...amounts];
+    return this.#one({ args, name, local: () => this.#local.reserve(id, ttlMs, ask) });
   }
 
   settle({ id, binding }: SessionRef, reservation: string, actual: Amounts): Promise<Words> {
     const amounts = flat(actual);
-    return this.#one(['s', id, binding, reservation, amounts.length / 2, ...amounts]);
+    const args = ['s', id, binding, reservation, amounts.length / 2, ...amounts];
+    return this.#one({ args, name: undefined, local: () => this.#local.settle(id, reservation, actual) });
   }
 
   /** What a script said of the next moment: milliseconds, or ''. */
   look(soonest: string): void {
     if (soonest !== '') this.#lookAfter(Number(soonest));
+  }
+
+  /** What the log says of a definition. */
+  defined(definition: Definition): void {
+    if (this.#known.has(definition.name)) this.#local.learn(definition);
+  }
+
+  /** A part of the log was missed: definitions are asked for anew. */
+  forget(): void {
+    this.#known.clear();
+  }
+
+  /** Tells Redis what was granted without it; by the clock, and ahead of whatever is asked next. */
+  async adopt(): Promise<void> {
+    if (this.#local.isEmpty) return;
+    this.#adopting ??= this.#adoptAll().finally(() => {
+      this.#adopting = undefined;
+    });
+    await this.#adopting;
   }
 
   /** Resolves when nothing of anybody is on its way to Redis. */
@@ -76,14 +103,41 @@ export class LimitJoins {
   }
 
   async #run(items: readonly Item[]): Promise<Words[]> {
-    const [results, soonest] = await this.#namespace.call<[string[][], string]>(script, items.flat());
-    this.look(soonest);
-    return results;
+    try {
+      await this.adopt();
+      const args = items.flatMap((item) => item.args);
+      const [results, soonest] = await this.#namespace.call<[string[][], string]>(script, args);
+      this.look(soonest);
+      this.#learn(items);
+      return results;
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      return items.map(({ local }) => local() ?? away);
+    }
+  }
+
+  async #adoptAll(): Promise<void> {
+    const rows = this.#local.rows();
+    for (let from = 0; from < rows.length; from += adoptMax) {
+      const page = rows.slice(from, from + adoptMax);
+      const [soonest] = await this.#namespace.call<[string]>(adoptScript, page.flat());
+      this.#local.clear(page.map(([, id]) => String(id)));
+      this.look(soonest);
+    }
+  }
+
+  /** Whether a limit has a share is asked once, when it is used here first; after that the log tells. */
+  #learn(items: readonly Item[]): void {
+    for (const { name } of items) {
+      if (name === undefined || this.#known.has(name) || this.#known.size >= knownMax) continue;
+      this.#known.add(name);
+      this.#namespace.read<LimitRow | ''>(getScript, [name]).then(
+        (row) => {
+          if (row === '') this.#known.delete(name);
+          else this.#local.learn(limitOf(row) as Definition);
+        },
+        () => this.#known.delete(name),
+      );
+    }
   }
 }
-
-/** By name: the same amounts in another order are the same. */
-const flat = (amounts: Amounts): (string | number)[] =>
-  Object.entries(amounts)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .flat();

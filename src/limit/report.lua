@@ -12,8 +12,8 @@ local spec = item.def.adaptive
 local function judged(dim)
   local latency, success = item.latency / item.reports, 1 - item.failures / item.reports
   local amount = dim.amount
-  if latency > 1.5 * spec.targetMs or success < 0.95 then amount = math.min(amount - 1, floor(amount * 0.9))
-  elseif latency < 0.5 * spec.targetMs and success > 0.99 then amount = math.max(amount + 1, math.ceil(amount * 1.1)) end
+  if latency > 1.5 * spec.targetMs or success < 0.95 then amount = math.min(amount - 1, floor(amount * 9 / 10))
+  elseif latency < 0.5 * spec.targetMs and success > 0.99 then amount = math.max(amount + 1, floor(amount * 11 / 10)) end
   return math.max(spec.min, math.min(spec.max, amount))
 end
 

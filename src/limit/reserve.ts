@@ -28,6 +28,8 @@ export const reserve = defineCommand({
       validMs: z.int(),
       remaining: Remaining,
       resetMs: z.int(),
+      /** Granted by this daemon from its share: Redis is away. */
+      degraded: z.boolean().optional(),
     }),
     z.object({
       reservation: z.string(),
@@ -40,9 +42,9 @@ export const reserve = defineCommand({
   fails: ['LIMITED', 'NEVER_FITS', 'NOT_FOUND', 'INVALID', 'CONFLICT', 'SESSION_LOST'],
   run: async ({ name, cost, reservation = newId(), waitMs, leaseMs, weight }, { limits, session }) => {
     const said = await limits.reserve(session, { name, cost, reservation, waitMs, leaseMs, weight });
-    const [state, first, validMs, remaining, resetMs] = said;
+    const [state, first, validMs, remaining, resetMs, degraded] = said;
     const own = state === 'granted' ? `"fence":${first},"validMs":${validMs}` : `"place":${first}`;
     const head = `{"reservation":${JSON.stringify(reservation)},"state":"${state}",${own}`;
-    return new Raw(`${head},"remaining":${remaining},"resetMs":${resetMs}}`);
+    return new Raw(`${head},"remaining":${remaining},"resetMs":${resetMs}${degraded ? ',"degraded":true' : ''}}`);
   },
 });

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect } from 'vitest';
+import { checkPage, Dump } from '../queue/at-rest.js';
 import { type Settings, startWorld, type TestDaemon, type World } from '../support/daemon.js';
 import type { Any, Wire } from '../support/wire.js';
 
@@ -115,6 +116,7 @@ export async function checkAtRest(world: World): Promise<void> {
       wrong = await leftovers();
     }
     expect(wrong).toEqual([]);
+    checkPage(await Dump.of(world.redis));
   } finally {
     client.disconnect();
   }

@@ -46,18 +46,24 @@ do
     return r.lease and math.min(r.lease, ttl) or ttl
   end
 
-  function limit.grant(item, id, r)
-    local waited = r.state == 'waiting'
+  -- It has them from now on. What a daemon granted by itself brings its fence.
+  function limit.adopt(item, id, r)
     for name, n in pairs(r.cost) do
       local dim = item.dims[name]
       dims.charge(dim, n, turn.now)
       dim.reserved = dim.reserved + n
     end
-    r.fence, r.at, r.state, item.changed = nextFence(), turn.now, 'granted', true
+    r.at, r.state, item.changed = turn.now, 'granted', true
     limit.save(id, r)
-    limit.passed(item, id)
     if r.lease then call('ZADD', due, int(turn.lease + r.lease), 'e' .. id) end
     call('ZADD', P .. 'held:' .. r.session, turn.nowText, 'r' .. id)
+  end
+
+  function limit.grant(item, id, r)
+    local waited = r.state == 'waiting'
+    r.fence = nextFence()
+    limit.adopt(item, id, r)
+    limit.passed(item, id)
     if not waited then return end
     limit.tell('limit.granted', item, id, r, ',"fence":' .. int(r.fence) .. ',"validMs":' .. int(limit.validMs(r)) ..
       ',"waitedMs":' .. int(turn.now - r.since))
