@@ -106,6 +106,7 @@ const queue = group('Queues.', {
 });
 
 const limit = group('Limits.', {
+  waitersMax: count(10_000, 'Most reservations that wait for one limit; further ones are refused.', 1_000_000),
   rampMs: timer(60_000, 'Longest time at half the rate after a pause; another such time to the whole of it.'),
   adaptEveryMs: timer(1_000, 'Shortest time between two changes of an adaptive limit.'),
   adaptSamples: count(10, 'Fewest reports that an adaptive limit is changed by.', 1_000_000),

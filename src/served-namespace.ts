@@ -72,7 +72,7 @@ export class ServedNamespace implements Service {
     this.queues = new QueueJoins(namespace, this.pool, this.#memory, config.queue);
     this.pool.bind(this.queues);
     this.locks = new LockJoins(namespace, () => this.#loops.lockDue.soon());
-    this.limits = new LimitJoins(namespace, (ms) => this.#loops.limitDue.soon(ms));
+    this.limits = new LimitJoins(namespace, config.limit, (ms) => this.#loops.limitDue.soon(ms));
     this.sessions = new SessionKeeper(namespace, {
       lost: (session) => void registry.lost(session, 'expired'),
       replaced: (session) => registry.replace({ id: session, binding: Number.POSITIVE_INFINITY }),

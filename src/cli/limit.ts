@@ -101,7 +101,7 @@ function definitionOf(name: string, flags: SetFlags): Definition {
   const bursts = pairs(flags.burst, '--burst');
   const dimensions = Object.entries(pairs(flags.dimension, '--dimension')).map(([dimension, text]) => {
     const [amount = '', per] = text.split('/', 2);
-    const perMs = per === undefined ? {} : { perMs: durationMs(per) };
+    const perMs = per === undefined ? {} : { perMs: spanOf(per, '--dimension') };
     const burst = bursts[dimension] === undefined ? {} : { burst: numberOf(bursts[dimension], '--burst') };
     return [dimension, { amount: numberOf(amount, '--dimension'), ...perMs, ...burst }] as const;
   });
@@ -125,6 +125,14 @@ function numberOf(text: string, what: string): number {
   return Number(text);
 }
 
+function spanOf(text: string, what: string): number {
+  try {
+    return durationMs(text);
+  } catch {
+    throw wrongUsage(`${what}: ${JSON.stringify(text)} is no duration`, 'write it like requests=60/1m');
+  }
+}
+
 function adaptiveOf(text: string): NonNullable<Definition['adaptive']> {
   const [dimension = '', min = '', max = '', target = ''] = text.split(':');
   if (target === '') throw wrongUsage(`--adaptive ${text} has not four parts`, 'write it like requests:10:100:500ms');
@@ -132,7 +140,7 @@ function adaptiveOf(text: string): NonNullable<Definition['adaptive']> {
     dimension,
     min: numberOf(min, '--adaptive'),
     max: numberOf(max, '--adaptive'),
-    targetMs: durationMs(target),
+    targetMs: spanOf(target, '--adaptive'),
   };
 }
 

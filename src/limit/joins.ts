@@ -8,7 +8,7 @@ import { type Amounts, type Ask, flat } from './ask.js';
 import { keyOf, LocalLimits } from './local.js';
 import { type Definition, type LimitRow, limitOf } from './model.js';
 
-const script = lua(import.meta.url, './reserve.lua');
+const script = lua(import.meta.url, './reserve.lua', ['waitersMax']);
 const adoptScript = lua(import.meta.url, './adopt.lua');
 const getScript = lua(import.meta.url, './get.lua', ['name']);
 
@@ -36,14 +36,16 @@ const knownMax = 10_000;
 export class LimitJoins {
   readonly #namespace: Namespace;
   readonly #lookAfter: (ms: number) => void;
+  readonly #waitersMax: number;
   readonly #joiner: Joiner<Item, Words>;
   readonly #local = new LocalLimits();
   readonly #known = new Set<string>();
   #adopting: Promise<void> | undefined;
 
   /** `lookAfter`: in so many milliseconds a refill lets somebody in, and a sweep must see to it. */
-  constructor(namespace: Namespace, lookAfter: (ms: number) => void) {
+  constructor(namespace: Namespace, { waitersMax }: { waitersMax: number }, lookAfter: (ms: number) => void) {
     this.#namespace = namespace;
+    this.#waitersMax = waitersMax;
     this.#lookAfter = lookAfter;
     this.#joiner = new Joiner((items) => this.#run(items), {
       itemsMax: 100,
@@ -105,7 +107,7 @@ export class LimitJoins {
   async #run(items: readonly Item[]): Promise<Words[]> {
     try {
       await this.adopt();
-      const args = items.flatMap((item) => item.args);
+      const args = [this.#waitersMax, ...items.flatMap((item) => item.args)];
       const [results, soonest] = await this.#namespace.call<[string[][], string]>(script, args);
       this.look(soonest);
       this.#learn(items);

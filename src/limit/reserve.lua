@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Reserves and settles of many connections, in the order in which they came. Two callers that read "0 used" and both went
+-- Reserves and settles of many connections, in the order in which they came; at most waitersMax wait for one limit. Two callers that read "0 used" and both went
 -- would break the limit; here the check of every dimension and the charge of all of them are one step, and a refusal has
 -- charged nothing. Each in ARGV from batchAt:
 --   r session binding reservation limit waitMs leaseMs weight key n, then n times dimension amount
@@ -69,7 +69,7 @@ local function reserve(id, ask)
     return told(item, id, r)
   end
   if ms > 0 or ask.waitMs > 0 then limit.saturate(item, dim) end
-  if ask.waitMs == 0 then return limited(item, ms, dim) end
+  if ask.waitMs == 0 or item.waiting >= tonumber(waitersMax) then return limited(item, ms, dim) end
   limit.wait(item, id, r, ask.waitMs)
   limit.pump(item)
   limit.tell('limit.waiting', item, id, r, ',"place":' .. int(item.waiting) .. ',"endsAt":"' .. iso(turn.now + ask.waitMs) .. '"' ..

@@ -53,7 +53,7 @@ test('a second definition that disagrees is refused until --change says so', asy
 test.each([
   [['x', '-d', 'n'], 'n'],
   [['x', '-d', 'n=many/1s'], 'many'],
-  [['x', '-d', 'n=1/soon'], 'duration'],
+  [['x', '-d', 'n=1/soon'], 'soon'],
   [['x', '--kind', 'adaptive', '-d', 'n=1/1s', '--adaptive', 'n:1'], '--adaptive'],
   [['x', '-d', 'n=1/1s', '--when-down', 'maybe'], 'maybe'],
   [['x', '--kind', 'bucket', '-d', 'n=1/1s', '--burst', 'other=2'], 'other'],

@@ -108,9 +108,10 @@ test('the signal aborts by the rule of the holder when nothing is heard any more
   const made = sb.limit(name, { concurrency: 1 }, async ({ signal }) => {
     link.silence();
     await until(() => signal.aborted, 5000);
+    link.heal();
     return (signal.reason as Ended).reason;
   });
-  const reason = await made.finally(() => link.heal());
+  const reason = await made;
   expect(['cannotRenew', 'sessionLost']).toContain(reason);
 });
 
@@ -139,6 +140,22 @@ test('a wait outlives the link: granted meanwhile or later, the handler runs onc
   await first;
   expect(await second).toBe(1);
   expect((await other.limit.get({ name })).usage.concurrency).toMatchObject({ reserved: 0 });
+});
+
+test('[L10] a lost reply to reserve, or to settle, is asked for again: one grant, one charge', async () => {
+  const { sb, link } = await behind({ ttlMs: 20_000 });
+  const other = await client({ agent: 'other' });
+  const name = fresh();
+  await other.limit.define({ name, kind: 'window', dimensions: { n: { amount: 100, perMs: minute } } });
+  let runs = 0;
+  link.swallowNext();
+  await sb.limit(name, { n: 10 }, (call) => {
+    runs++;
+    call.took({ n: 4 });
+    link.swallowNext();
+  });
+  expect(runs).toBe(1);
+  expect((await other.limit.get({ name })).usage.n).toEqual({ amount: 100, used: 4, reserved: 0, remaining: 96 });
 });
 
 test('[A5] who meets a 429 stops everybody, and it goes on by itself', async () => {

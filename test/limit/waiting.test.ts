@@ -17,7 +17,7 @@ import {
   watcherOf,
 } from './support.js';
 
-const { daemon, current } = useWorld();
+const { daemon, current } = useWorld({ 'limit.waitersMax': 300 });
 const minute = 60_000;
 const slots = { concurrency: { amount: 1 } };
 const one = { concurrency: 1 };
@@ -270,6 +270,22 @@ describe('the queue', () => {
     await settle(holder, b);
     await granted(large, waits);
     await settle(large, waits);
+  });
+
+  test('[A25] is bounded: who comes beyond it is refused, and those in it keep their places', async () => {
+    const wire = await daemon().session({ ttlMs: 60_000 });
+    const name = await limitOf(wire, 'window', slots);
+    const held = await reserve(wire, name, one);
+    const waits = await Promise.all(Array.from({ length: 300 }, () => queueUp(wire, name, one)));
+    expect(await refused(wire, name, one, { waitMs: 60_000 })).toMatchObject({
+      code: 'LIMITED',
+      details: { waiting: 300 },
+    });
+    await settle(wire, held);
+    const [first] = waits;
+    await granted(wire, first);
+    expect((await queueUp(wire, name, one)).place).toBe(300);
+    await wire.call('session.close', {});
   });
 
   test('tells of the wait, the grant and of being full, once each; a grant at once tells nothing', async () => {
