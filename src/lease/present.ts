@@ -7,7 +7,7 @@ import { lua } from '../redis/script.js';
 const script = lua(import.meta.url, './present.lua', ['id', 'binding', 'cursor']);
 
 /**
- * A session was resumed and is bound to its socket: its waits for locks stand in their queues again. Not part of the
+ * A session was resumed and is bound to its socket: its waits stand in their queues again. Not part of the
  * answer: whatever is granted by it is pushed, behind the reply that showed it waiting. Goes on until it is done or
  * the socket is gone; until then the session is passed over.
  */

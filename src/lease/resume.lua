@@ -12,7 +12,7 @@ call('HSET', P .. 'session:' .. id, 'binding', binding, 'daemon', daemon)
 call('HDEL', P .. 'session:' .. id, 'lastClose')
 renew(known, 0)
 call('ZREM', P .. 'grace', id)
--- Passed over by locks until its socket is bound here (lease/present.ts): what it is granted from now on is pushed.
+-- Passed over by locks and limits until its socket is bound here (lease/present.ts): what it is granted from now on is pushed.
 if call('ZCOUNT', P .. 'held:' .. id, int(bands.kept), '+inf') > 0 then call('HSET', P .. 'session:' .. id, 'away', 1)
 else call('HDEL', P .. 'session:' .. id, 'away') end
 emit('session.resumed', json(id), '{' .. known.holder .. ',"binding":' .. binding .. '}')

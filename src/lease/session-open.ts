@@ -114,8 +114,8 @@ async function resume({ session, key }: { session: string; key: string }, contex
   const ref: SessionRef = { id: session, agent, tenant, binding: Number(binding), ttlMs, graceMs };
   attach(ref, namespace, connection);
   const lastClose = last === '' ? {} : { lastClose: JSON.parse(last) as { code: number; reason: string; at: string } };
-  // A page that is full may have cut off locks.
-  if (rows.length >= 1000 || rows.some(([kind]) => kind === 'lock')) present(namespace, ref, connection);
+  // A page that is full may have cut off waits.
+  if (rows.length >= 1000 || rows.some(([kind]) => kind !== 'task')) present(namespace, ref, connection);
   const holdings = fitting(rows.map(holdingOf), config.gateway.lineBytes / 2);
   return { session, key, ttlMs, graceMs, resumed: true, position, holdings, ...lastClose };
 }

@@ -22,7 +22,7 @@ local function told(item, id, r)
   local remaining, resetMs = limit.remaining(item), int(limit.resetMs(item))
   if r.state == 'waiting' then
     local rank = call('ZRANK', P .. 'limitWaits:' .. item.name, r.ticket .. '\0' .. id)
-    return { 'waiting', int(rank + 1), '', remaining, resetMs }
+    return { 'waiting', int((rank or item.waiting) + 1), '', remaining, resetMs }
   end
   return { 'granted', int(r.fence), int(limit.validMs(r)), remaining, resetMs }
 end

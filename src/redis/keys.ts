@@ -44,7 +44,7 @@ daemons | zset | daemon → last sign of life (lease) | 10 s after the last sign
 # Sessions
 sessions | zset | session → deadline (lease). The deadline rules, not its removal | session ended | session-*, renew
 sessionNames | zset | sessions that have not ended, score 0 (by lex): an order that a listing can go on in | session ended | session-*
-session:<session> | hash | agent, tenant, ttlMs, graceMs, key (hash), binding, daemon, labels, openedAt, ended, lastClose, away (no socket: passed over by locks) | session ended and all given back | session-*
+session:<session> | hash | agent, tenant, ttlMs, graceMs, key (hash), binding, daemon, labels, openedAt, ended, lastClose, away (no socket: its waits are passed over) | session ended and all given back | session-*
 held:<session> | zset | t<task>, l<grant>, r<reservation>, o<once key> by sinceAt; locks that go with the socket 5e14 higher, what outlives it (locks that stay, once keys, waits) 1e15 | when empty | every script that gives or takes an ownership
 ending | zset | ended sessions with holdings still to give back, by the time they ended | paged out by give-back | session-*, give-back
 grace | zset | sessions without socket → when their work goes back (lease) | resume, end or give-back | session-*, give-back

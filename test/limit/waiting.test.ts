@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { until } from '../support/until.js';
 import {
   type Any,
   fresh,
@@ -164,6 +165,40 @@ describe('a wait', () => {
     await settle(again, waits);
   });
 
+  test('[L18] whose session has no socket is passed over, keeps its place, and has it again when it is back', async () => {
+    const [holder, gone, next, last] = await Promise.all([
+      daemon().session({ agent: 'holder' }),
+      daemon().session({ agent: 'gone', ttlMs: 20_000 }),
+      daemon().session({ agent: 'next' }),
+      daemon().session({ agent: 'last' }),
+    ]);
+    const name = await limitOf(holder, 'window', slots);
+    const held = await reserve(holder, name, one);
+    const a = await queueUp(gone, name, one);
+    const b = await queueUp(next, name, one);
+    const c = await queueUp(last, name, one);
+    const watcher = await watcherOf(daemon(), ['session.>']);
+    gone.cut();
+    const client = current().redis.client();
+    await until(() => client.hexists(`sb:{default}:session:${gone.opened.session}`, 'away'));
+    client.disconnect();
+    await settle(holder, held);
+    await granted(next, b);
+    const again = await daemon().wire();
+    const { session, key } = gone.opened;
+    const opened = await again.call('session.open', { agent: 'gone', resume: { session, key } });
+    expect(opened.holdings).toMatchObject([{ lease: `reservation:${a.reservation}`, state: 'waiting' }]);
+    // It stands ahead of the last one again.
+    await until(async () => (await again.call('limit.get', { name })).waiting === 2);
+    await settle(next, b);
+    await granted(again, a);
+    expect(pushesOf(last, c)).toEqual([]);
+    await settle(again, a);
+    await granted(last, c);
+    await settle(last, c);
+    expect(watcher.events().some(({ event }) => event.type === 'session.resumed')).toBe(true);
+  });
+
   test('[L18] behind two hundred dead the living one is served as soon as their time is over', async () => {
     const world = current();
     const holder = await world.daemon.session();
@@ -201,8 +236,10 @@ describe('the queue', () => {
 
   test('[A1] agents that wait are served in turn: nobody is more than two grants ahead of another', async () => {
     const limit = 20;
+    // By two daemons: the limit is one, however many processes there are.
+    const daemons = [daemon(), await current().another()];
     const agents = await Promise.all(
-      Array.from({ length: 5 }, (_, i) => daemon().session({ agent: `fair-${i}`, ttlMs: 60_000 })),
+      Array.from({ length: 5 }, (_, i) => daemons[i % 2]!.session({ agent: `fair-${i}`, ttlMs: 60_000 })),
     );
     const watcher = await watcherOf(daemon());
     const name = await limitOf(agents[0]!, 'window', { requests: { amount: limit, perMs: 300 } });

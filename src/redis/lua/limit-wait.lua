@@ -71,10 +71,20 @@ do
 
   -- ---- the queue
 
-  local function dequeue(item, id, r, served)
+  local function leave(item, id, r)
     call('ZREM', P .. 'limitWaits:' .. item.name, member(id, r))
+    item.waiting, item.changed, item.look = item.waiting - 1, true, true
+  end
+
+  local function enter(item, id, r)
+    call('ZADD', P .. 'limitWaits:' .. item.name, fmt('%.17g', r.start), member(id, r))
+    item.waiting, item.changed, item.look = item.waiting + 1, true, true
+    limit.save(id, r)
+  end
+
+  local function dequeue(item, id, r, served)
+    if not r.parked then leave(item, id, r) end
     call('ZREM', due, 'w' .. id)
-    item.waiting, item.changed = item.waiting - 1, true
     local fair = P .. 'limitFair:' .. item.name
     if item.waiting == 0 then
       item.v, item.headAt = 0, nil
@@ -91,17 +101,28 @@ do
     r.start = math.max(item.v, tonumber(call('ZSCORE', fair, r.agent) or 0))
     r.step, r.state, r.ticket, r.since = advance(item, r), 'waiting', fmt('%016.0f', nextFence()), turn.now
     call('ZADD', fair, fmt('%.17g', r.start + r.step), r.agent)
-    call('ZADD', P .. 'limitWaits:' .. item.name, fmt('%.17g', r.start), member(id, r))
     call('ZADD', due, int(turn.lease + waitMs), 'w' .. id)
     call('ZADD', P .. 'held:' .. r.session, int(bands.kept + turn.now), 'r' .. id)
-    item.waiting, item.changed, item.look = item.waiting + 1, true, true
+    enter(item, id, r)
+  end
+
+  -- A waiter whose session has no socket keeps its place and stands beside the queue until it is back: nobody waits for
+  -- somebody who would not hear of his turn.
+  local function park(item, id, r)
+    leave(item, id, r)
+    r.parked = true
     limit.save(id, r)
+  end
+
+  function limit.unpark(id, r)
+    local item = limit.get(r.limit)
+    r.parked = nil
+    enter(item, id, r)
   end
 
   -- The one end of a wait, apart from its grant.
   function limit.endWait(item, id, r, reason)
     dequeue(item, id, r, false)
-    item.look = true
     limit.remember(id, r, reason)
     limit.tell('limit.waitEnded', item, id, r, ',"reason":"' .. reason .. '"')
   end
@@ -123,6 +144,7 @@ do
         call('ZREM', P .. 'limitWaits:' .. item.name, head)
       elseif gone(r.session) then limit.endWait(item, id, r, gone(r.session))
       elseif limit.neverFits(item, r.cost) then limit.endWait(item, id, r, 'neverFits')
+      elseif session(r.session).away then park(item, id, r)
       else
         local ms = limit.waitMs(item, r.cost)
         if ms > 0 then
