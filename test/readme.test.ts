@@ -119,7 +119,7 @@ test('a task is enqueued, worked on by a program, and found completed', async ()
 });
 
 test('a program runs under a lock, and it is seen who holds what', async () => {
-  const run = start('/bin/sh', ['-c', command('signalbox run')]);
+  const run = start('/bin/sh', ['-c', command('signalbox run --lock')]);
   const ended = once(run.child, 'close');
   const [ls, who] = [command('signalbox lock'), command('signalbox who')];
   let shown = '';
@@ -127,6 +127,12 @@ test('a program runs under a lock, and it is seen who holds what', async () => {
   expect(shown).toMatch(/deploy +1 +- +0 +cli@/);
   expect(await sh(who)).toMatch(/^AGENT +SESSION/);
   expect((await ended)[0], run.text()).toBe(0);
+});
+
+test('a limit is defined, a program runs under it, and it is seen what is used', async () => {
+  await sh(command('signalbox limit set'));
+  await sh(command('signalbox run --limit'));
+  expect(await sh(command('signalbox limit ls'))).toMatch(/ requests +60 +60 s +1 +0 +59 /);
 });
 
 test('the worker of the README runs as it stands there', async () => {

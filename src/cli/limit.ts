@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
 import type { Signalbox } from '../client/index.js';
 import { type ConnectionFlags, connected, withClient } from './connection.js';
-import { type Outcome, wrongUsage } from './exit.js';
+import { wrongUsage } from './exit.js';
 import { collect, durationMs, pairs } from './input.js';
 import { ageOf, print, printJson, printTable } from './output.js';
+import { allPages } from './pages.js';
 
 type Limit = Awaited<ReturnType<Signalbox['limit']['get']>>;
 type Definition = Parameters<Signalbox['limit']['define']>[0];
@@ -17,13 +18,16 @@ interface SetFlags extends ConnectionFlags {
   readonly change?: boolean;
 }
 
-export function limitCommand(program: Command, _outcome: Outcome): void {
+export function limitCommand(program: Command): void {
   const limit = program.command('limit').description('limits: capacity that agents share, by name');
   connected(limit.command('ls'))
     .description('list them: what there is, what is used, reserved and left, and who waits')
     .argument('[prefix]')
     .action(async (prefix: string | undefined, flags: ConnectionFlags) => {
-      const limits = await withClient(flags, { session: false }, (client) => allLimits(client, prefix));
+      const wanted = prefix === undefined ? {} : { prefix };
+      const limits = await withClient(flags, { session: false }, (client) =>
+        allPages((cursor) => client.limit.list({ ...wanted, ...cursor }), 'limits'),
+      );
       if (flags.json) await printJson({ limits });
       else await printLimits(limits);
     });
@@ -57,20 +61,6 @@ export function limitCommand(program: Command, _outcome: Outcome): void {
     });
 }
 
-async function allLimits(client: Signalbox, prefix: string | undefined): Promise<Limit[]> {
-  const limits: Limit[] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await client.limit.list({
-      ...(prefix === undefined ? {} : { prefix }),
-      ...(cursor === undefined ? {} : { cursor }),
-    });
-    limits.push(...page.limits);
-    cursor = page.cursor;
-  } while (cursor !== undefined);
-  return limits;
-}
-
 async function printLimits(limits: readonly Limit[]): Promise<void> {
   if (limits.length === 0) return print('no limits');
   const rows = limits.flatMap((limit) =>
@@ -93,7 +83,7 @@ async function printLimits(limits: readonly Limit[]): Promise<void> {
       ];
     }),
   );
-  const heads = ['limit', 'kind', 'dimension', 'amount', 'per', 'used', 'reserved', 'left', 'waiting', 'blocked until'];
+  const heads = ['LIMIT', 'KIND', 'DIMENSION', 'AMOUNT', 'PER', 'USED', 'RESERVED', 'LEFT', 'WAITING', 'BLOCKED UNTIL'];
   await printTable(heads, rows);
 }
 

@@ -20,7 +20,7 @@ export function lockFlags(command: Command): Command {
     .option('--shared', 'beside other readers of a read/write lock')
     .option('--permits <number>', 'so many permits of a semaphore', whole(1, 1_000_000_000))
     .option('--wait <duration>', 'wait at most so long (as long as it takes)', durationMs)
-    .option('--no-wait', 'do not wait: exit code 75 when somebody has it')
+    .option('--no-wait', 'do not wait: exit code 75 when it is not free')
     .option('--max-hold <duration>', 'it is taken away after that', durationMs)
     .option('--reason <text>', 'shown to whoever waits for it');
 }

@@ -2,11 +2,12 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:os';
 import type { Command } from 'commander';
-import { type Lock, Refusal, type Signalbox } from '../client/index.js';
+import type { Lock } from '../client/index.js';
 import { spawnGuarded } from '../redis/guardian.js';
 import { type ConnectionFlags, connected, daemonUrl, open, tellStatus } from './connection.js';
 import { CliError, exit, type Outcome, wrongUsage } from './exit.js';
-import { collect, durationMs } from './input.js';
+import { type Held, hold, type Wanted } from './hold.js';
+import { collect, durationMs, pairs } from './input.js';
 import { kill, killOnAbort } from './kill.js';
 import { type LockFlags, lockFlags, lockOptionsOf } from './lock-flags.js';
 import { say, visible } from './output.js';
@@ -14,43 +15,56 @@ import { onStopSignals } from './signals.js';
 
 interface Flags extends ConnectionFlags, LockFlags {
   readonly lock?: readonly string[];
+  readonly limit?: string;
+  readonly cost?: readonly string[];
   readonly killAfter: number;
 }
 
 export function runCommand(program: Command, outcome: Outcome): void {
   lockFlags(connected(program.command('run')))
-    .description('run a command while holding a lock; lost, the command is told to stop. Ends with its exit code')
+    .description(
+      'run a command while holding a lock or a part of a limit; lost, it is told to stop. Ends with its exit code',
+    )
     .argument('<command...>', 'behind --')
     .option('--lock <name>', 'hold this lock; several are taken in one step', collect)
-    .option('--kill-after <duration>', 'between SIGTERM and SIGKILL to a command that lost its lock', durationMs, 4000)
+    .option('--limit <name>', 'hold a part of this limit, taken once the locks are held')
+    .option('--cost <dimension=amount>', 'which part; may be repeated (1 of concurrency, 1 of requests)', collect)
+    .option(
+      '--kill-after <duration>',
+      'between SIGTERM and SIGKILL to a command that lost what it held',
+      durationMs,
+      4000,
+    )
     .action(async ([command, ...args]: string[], flags: Flags) => {
       outcome.code = await run(command!, args, flags);
     });
 }
 
 async function run(command: string, args: readonly string[], flags: Flags): Promise<number> {
-  const { lock: names = [], json } = flags;
-  if (names.length === 0) throw wrongUsage('there is nothing to hold', 'name a lock: --lock <name>');
+  const { lock: locks = [], limit, json } = flags;
+  if (locks.length === 0 && limit === undefined)
+    throw wrongUsage('there is nothing to hold', 'name a lock: --lock <name>, or a limit: --limit <name>');
   const options = lockOptionsOf(flags, command);
+  const part = partOf(flags);
   const client = await open(flags, { session: true, ...(json ? {} : { onStatus: tellStatus }) });
   const stop = new AbortController();
   let child: ChildProcess | undefined;
   const unhook = onStopSignals(
-    (signal) => (child ? passOn(child, signal) : stop.abort(new GivenUp(names, signal))),
+    (signal) =>
+      child ? passOn(child, signal) : stop.abort(new GivenUp([...locks, ...(limit ? [limit] : [])], signal)),
     () => (child ? kill(child, 'SIGKILL') : process.exit(exit.failure)),
   );
-  const under = async (held: Lock): Promise<number> => {
-    held.signal.throwIfAborted();
-    child = start(command, args, { SIGNALBOX_URL: daemonUrl(flags).href, ...lockEnv(names, held) });
-    return endOf(child, held.signal, names, flags.killAfter);
+  const under = async (held: readonly Held[], lock: Lock | undefined): Promise<number> => {
+    for (const { signal } of held) signal.throwIfAborted();
+    child = start(command, args, { SIGNALBOX_URL: daemonUrl(flags).href, ...(lock ? lockEnv(locks, lock) : {}) });
+    return endOf(child, held, flags.killAfter);
   };
   try {
-    return await takeTurn(client, names, { ...options, signal: stop.signal }, under, json ? () => {} : say);
+    const wanted = { locks, ...part, options, signal: stop.signal, tell: json ? () => {} : say };
+    return await hold(client, wanted, under);
   } catch (error) {
     // A signal between the grant and the start of the command is still one that came while it waited.
     if (!child && stop.signal.aborted) throw stop.signal.reason;
-    const { name, reason } = error as Error & { reason?: string };
-    if (name === 'Ended') throw new CliError(`the lock ${shown(names)} was lost (${reason}) while the command ran`);
     throw error;
   } finally {
     unhook();
@@ -58,27 +72,14 @@ async function run(command: string, args: readonly string[], flags: Flags): Prom
   }
 }
 
-/** Tries first without waiting: the refusal says who is in the way. */
-async function takeTurn(
-  client: Signalbox,
-  names: readonly string[],
-  options: ReturnType<typeof lockOptionsOf> & { signal: AbortSignal },
-  under: (held: Lock) => Promise<number>,
-  tell: (line: string) => void,
-): Promise<number> {
-  try {
-    return await client.lock(names, { ...options, waitMs: 0 }, under);
-  } catch (error) {
-    if (!(error instanceof Refusal && error.code === 'HELD') || options.waitMs === 0) throw error;
-    tell(`waiting for ${shown(names)}${inTheWay(error)}`);
-  }
-  return client.lock(names, options, under);
-}
-
-function inTheWay({ details }: Refusal): string {
-  const { holder, reason } = (details ?? {}) as { holder?: { agent: string }; reason?: string };
-  if (!holder) return '';
-  return `: ${visible(holder.agent)} is ahead${reason === undefined ? '' : ` (${visible(reason)})`}`;
+function partOf({ limit, cost }: Flags): Pick<Wanted, 'limit' | 'cost'> {
+  if (cost && limit === undefined) throw wrongUsage('--cost is a part of a limit', 'name the limit: --limit <name>');
+  const amounts = Object.entries(pairs(cost, '--cost')).map(([name, text]) => {
+    if (!/^[1-9]\d*$/.test(text))
+      throw wrongUsage(`--cost ${name}=${text} is no whole number from 1`, 'write it like --cost tokens=4000');
+    return [name, Number(text)] as const;
+  });
+  return { ...(limit === undefined ? {} : { limit }), ...(cost ? { cost: Object.fromEntries(amounts) } : {}) };
 }
 
 /**
@@ -101,13 +102,12 @@ const lockEnv = (names: readonly string[], { fence }: Lock): NodeJS.ProcessEnv =
 });
 
 /** Its exit code, or, as in a shell, 128 and the signal that ended it. */
-async function endOf(
-  child: ChildProcess,
-  lost: AbortSignal,
-  names: readonly string[],
-  killAfterMs: number,
-): Promise<number> {
-  const tell = (): void => say(`signalbox: the lock ${shown(names)} is lost; the command is told to stop`);
+async function endOf(child: ChildProcess, held: readonly Held[], killAfterMs: number): Promise<number> {
+  const lost = AbortSignal.any(held.map(({ signal }) => signal));
+  const tell = (): void => {
+    const what = held.find(({ signal }) => signal.aborted)?.what;
+    say(`signalbox: ${what} is lost; the command is told to stop`);
+  };
   lost.addEventListener('abort', tell, { once: true });
   const stopKilling = killOnAbort(child, lost, killAfterMs);
   try {
@@ -126,8 +126,8 @@ function passOn(child: ChildProcess, signal: NodeJS.Signals): void {
 
 class GivenUp extends CliError {
   constructor(names: readonly string[], signal: NodeJS.Signals) {
-    super(`gave up waiting for ${shown(names)} on ${signal}`, { code: 128 + constants.signals[signal] });
+    super(`gave up waiting for ${names.map(visible).join(', ')} on ${signal}`, {
+      code: 128 + constants.signals[signal],
+    });
   }
 }
-
-const shown = (names: readonly string[]): string => names.map(visible).join(', ');

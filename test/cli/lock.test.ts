@@ -221,7 +221,7 @@ test('lock ls: definition, holders and waiters; break: from whom', async () => {
   await other.close();
 });
 
-test('who: live sessions and what they hold and wait for', async () => {
+test('who: live sessions and what they hold (tasks, reservations, locks, once keys) and wait for', async () => {
   const holder = await world.daemon.session({ agent: 'who-holds' });
   const waiter = await world.daemon.session({ agent: 'who-waits' });
   const idle = await world.daemon.session({ agent: 'who-idles' });
@@ -229,12 +229,20 @@ test('who: live sessions and what they hold and wait for', async () => {
   await waiter.call('lock.acquire', { name: 'w1', waitMs: 60_000 });
   await holder.call('queue.enqueue', { queue: 'who', tasks: [{ task: 'who-task', payload: 1 }] });
   await holder.call('queue.claim', { queue: 'who' });
+  await holder.call('limit.define', { name: 'who-limit', kind: 'window', dimensions: { concurrency: { amount: 1 } } });
+  await holder.call('limit.reserve', { name: 'who-limit', cost: { concurrency: 1 } });
+  await waiter.call('limit.reserve', { name: 'who-limit', cost: { concurrency: 1 }, waitMs: 60_000 });
+  await holder.call('once.begin', { key: 'who-key', fingerprint: 'f' });
   const { out } = await cli(['who'], { env });
   expect(out).toMatch(/^AGENT +SESSION +HOLDS +NAME +FENCE +FOR +ENDS IN\n/);
   expect(out).toMatch(
-    new RegExp(`\nwho-holds +${holder.opened.session} +task +who-task +\\d+ .*\n +lock +w1, w2 +${fence} `),
+    new RegExp(
+      `\nwho-holds +${holder.opened.session} +task +who-task +\\d+ .*\n +reservation +who-limit +\\d+ .*\n +lock +w1, w2 +${fence} .*\n +once +who-key +\\d+ `,
+    ),
   );
-  expect(out).toMatch(new RegExp(`\nwho-waits +${waiter.opened.session} +waits: lock +w1 +- `));
+  expect(out).toMatch(
+    new RegExp(`\nwho-waits +${waiter.opened.session} +waits: lock +w1 +- .*\n +waits: reservation +who-limit +- `),
+  );
   expect(out).toMatch(new RegExp(`\nwho-idles +${idle.opened.session} +nothing +`));
   const { sessions } = await json(['who', '--agent', 'who-holds'], { env });
   expect(sessions).toMatchObject([
@@ -244,7 +252,9 @@ test('who: live sessions and what they hold and wait for', async () => {
       endsAt: expect.any(String),
       holds: [
         { kind: 'task', name: 'who-task' },
+        { kind: 'reservation', name: 'who-limit' },
         { kind: 'lock', locks: ['w1', 'w2'], fence },
+        { kind: 'once', name: 'who-key' },
       ],
     },
   ]);
