@@ -47,6 +47,16 @@ async function everyState(): Promise<void> {
   await put('other', { task: 'elsewhere', deadlineMs: 50_000 });
   await put('other', { task: 'stopped' });
   await wire.call('queue.cancel', { task: 'stopped' });
+  await wire.call('lock.acquire', { name: 'mutex', grant: 'kept', leaseMs: 50_000 });
+  await wire.call('lock.acquire', { name: 'mutex', grant: 'waits', waitMs: 50_000 });
+  await wire.call('lock.acquire', { name: 'let go', grant: 'given' });
+  await wire.call('lock.release', { grant: 'given' });
+  await wire.call('limit.define', { name: 'l', kind: 'window', dimensions: { concurrency: { amount: 2 } } });
+  const reserve = (reservation: string): Promise<Any> =>
+    wire.call('limit.reserve', { name: 'l', reservation, cost: { concurrency: 1 }, leaseMs: 50_000, waitMs: 50_000 });
+  for (const reservation of ['settled', 'kept', 'waits']) await reserve(reservation);
+  await wire.call('limit.settle', { reservation: 'settled' });
+  await wire.call('once.begin', { key: 'key', fingerprint: 'f' });
 }
 
 beforeEach(async () => {
@@ -146,6 +156,11 @@ const breaks: [string, () => Promise<unknown>, string[]][] = [
   ['a lease that will not run out', () => redis.zrem(at('leases'), 'lheld'), ['clocks']],
   ['a clock of a task that does not run', () => redis.zadd(at('leases'), Date.now() + 60_000, 'lready'), ['stray']],
   ['a holding that is none', () => redis.zadd(at(`held:${wire.opened.session}`), 1, 'tready'), ['holding']],
+  ['a lock that is none', () => redis.zadd(at(`held:${wire.opened.session}`), 1e15, 'lnone'), ['holding']],
+  ['a reservation that is over', () => redis.zadd(at(`held:${wire.opened.session}`), 1, 'rsettled'), ['holding']],
+  ['a once key without its record', () => redis.del(at('once:key')), ['holding']],
+  ['a once key that no clock ends', () => redis.zrem(at('onceDue'), 'key'), ['orphan']],
+  ['a holding of no kind', () => redis.zadd(at(`held:${wire.opened.session}`), 1, 'xy'), ['holding']],
   ['a session without a record', () => redis.zadd(at('sessions'), Date.now() + 60_000, 'nobody'), ['session']],
   ['a stale run', () => redis.set(at('run:nothing'), 'x'), ['orphan']],
   ['a key of somebody else', () => redis.set(at('mine'), 'x'), ['page']],
@@ -186,6 +201,13 @@ describe('what is broken is found', () => {
     const { findings } = await checkInvariants(redis, 'default', { lateMs: 5000 });
     expect(findings.map(({ id }) => id)).toEqual(['late']);
     expect(findings[0]!.message).toContain('timers delsewhere');
+    await redis.zrem(at('timers'), 'delsewhere');
+    for (const set of ['lockDue', 'limitDue', 'limitWake', 'onceDue']) {
+      await redis.zadd(at(set), Date.now() - 20_000, 'eforgotten');
+      const late = await checkInvariants(redis, 'default', { lateMs: 5000 });
+      expect(late.findings.map(({ message }) => message)).toEqual([expect.stringContaining(set)]);
+      await redis.zrem(at(set), 'eforgotten');
+    }
   });
 
   test('a hole in the log, and a head that is not where the counters say', async () => {

@@ -4,6 +4,8 @@
 local rows, types = {}, {}
 local function found(id, key, have, expected) rows[#rows + 1] = { id, key, tostring(have), tostring(expected) } end
 local SET = { ready = 'waiting' }
+-- What is remembered for a minute beyond its end, so that a request that comes again is answered.
+local REMEMBERED = { reservation = true, grant = true, lock = true }
 
 -- A task stands in the set of its state, or nobody will ever find it again.
 local function checkTask(key, id)
@@ -23,8 +25,7 @@ for i = batchAt, #ARGV do
   local key = ARGV[i]
   types[#types + 1] = call('TYPE', P .. key).ok
   local kind, name = string.match(key, '^(%a+):(.*)$')
-  -- What is remembered of an ended reservation ends by itself.
-  if kind ~= 'reservation' and call('PTTL', P .. key) >= 0 then found('ttl', key, 'ends by itself', 'ends by a script') end
+  if not REMEMBERED[kind] and call('PTTL', P .. key) >= 0 then found('ttl', key, 'ends by itself', 'ends by a script') end
   if kind == 'task' then checkTask(key, name)
   elseif kind == 'run' and call('EXISTS', P .. 'task:' .. name) == 0 then found('orphan', key, 'no task', 'a task')
   elseif kind == 'once' and types[#types] == 'hash' and not call('ZSCORE', P .. 'onceDue', name) then found('orphan', key, 'no clock', 'the end of its lease or keep')

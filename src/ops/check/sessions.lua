@@ -7,6 +7,30 @@ if not members then return { {}, '', 0 } end
 local rows, lease = {}, nowMs() - skewMs()
 local function found(id, session, have, expected) rows[#rows + 1] = { id, session, tostring(have), tostring(expected) } end
 
+local function unpacked(key)
+  local packed = call('GET', P .. key)
+  return packed and cmsgpack.unpack(packed)
+end
+-- By the first letter of a holding: what it should be, and its state and session.
+local THINGS = {
+  t = { what = 'a task it runs', states = { active = true }, read = function(name)
+    local run = unpacked('run:' .. name)
+    if run then return run[STATE], run[SESSION] end
+  end },
+  l = { what = 'a lock it holds or waits for', states = { held = true, waiting = true }, read = function(name)
+    local grant = unpacked('grant:' .. name)
+    if grant then return grant.state, grant.session end
+  end },
+  r = { what = 'a reservation it has or waits for', states = { granted = true, waiting = true }, read = function(name)
+    local r = unpacked('reservation:' .. name)
+    if r then return r.state, r.session end
+  end },
+  o = { what = 'a once key it began', states = { inProgress = true }, read = function(name)
+    local row = call('HMGET', P .. 'once:' .. name, 'state', 'session')
+    return row[1] or nil, row[2]
+  end },
+}
+
 for i = 1, #members, 2 do
   local id = members[i]
   local row = call('HMGET', P .. 'session:' .. id, 'agent', 'ended')
@@ -14,18 +38,12 @@ for i = 1, #members, 2 do
   elseif row[2] then found('session', id, 'ended ' .. row[2], 'not among the live ones') end
   if tonumber(members[i + 1]) < lease - 10000 then found('overdue', id, string.format('%.0f', lease - tonumber(members[i + 1])), '10000') end
   for _, held in ipairs(call('ZRANGE', P .. 'held:' .. id, 0, 99)) do
-    if string.sub(held, 1, 1) == 't' then
-      local packed = call('GET', P .. 'run:' .. string.sub(held, 2))
-      local run = packed and cmsgpack.unpack(packed)
-      if not run or run[STATE] ~= 'active' or run[SESSION] ~= id then
-        found('holding', id, string.sub(held, 2) .. ' ' .. (run and run[STATE] or 'gone'), 'a task it runs')
-      end
-    elseif string.sub(held, 1, 1) == 'o' then
-      local row = call('HMGET', P .. 'once:' .. string.sub(held, 2), 'state', 'session')
-      if row[1] ~= 'inProgress' or row[2] ~= id then
-        found('holding', id, string.sub(held, 2) .. ' ' .. (row[1] or 'gone'), 'a once key it began')
-      end
-    end
+    local thing = THINGS[string.sub(held, 1, 1)]
+    local name = string.sub(held, 2)
+    local state, owner
+    if thing then state, owner = thing.read(name) end
+    if not thing then found('holding', id, held, 'a holding of a known kind')
+    elseif owner ~= id or not thing.states[state] then found('holding', id, name .. ' ' .. (state or 'gone'), thing.what) end
   end
 end
 local more = #members == 2 * tonumber(limit)
