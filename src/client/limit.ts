@@ -6,7 +6,6 @@ import { Ended, type EndReason } from './errors.js';
 import { HeldCall } from './held-call.js';
 import type { Holder } from './holder.js';
 import type { Amounts, LimitHandler, LimitOptions } from './limit-options.js';
-import { laneOf } from './ops.js';
 import type { Requests } from './requests.js';
 import type { Frame } from './socket.js';
 
@@ -132,7 +131,7 @@ export class Limits {
     let timer: NodeJS.Timeout | undefined;
     const unlisten = onAbort(signal, () => tell({ reason: 'aborted' }));
     try {
-      const ok = await this.call('limit.reserve', params);
+      const { ok } = await this.requests.ask('limit.reserve', params, this.timeoutMs);
       if (ok.state === 'granted') return { fence: ok.fence as number };
       timer = setTimeout(() => tell('ask'), Math.min(askAgainMs, waitMs + 1000));
       timer.unref();
@@ -152,7 +151,8 @@ export class Limits {
   }
 
   private hold(name: string, reservation: string, fence: number, leaseMs: number | undefined): HeldCall {
-    const ask = (op: string, params: Record<string, unknown>): Promise<unknown> => this.call(op, params);
+    const ask = (op: string, params: Record<string, unknown>): Promise<unknown> =>
+      this.requests.ask(op, params, this.timeoutMs);
     const call = new HeldCall(name, reservation, fence, leaseMs, { holder: this.holder, ask });
     this.held.set(reservation, call);
     return call;
@@ -160,20 +160,12 @@ export class Limits {
 
   private async settle(reservation: string, actual?: Amounts): Promise<void> {
     try {
-      await this.call('limit.settle', { reservation, actual });
+      await this.requests.ask('limit.settle', { reservation, actual }, this.timeoutMs);
     } catch (error) {
       // It has ended already and counts as spent: whoever had it was told by its signal.
       if (error instanceof Refusal && (error.code === 'NOT_FOUND' || error.code === 'SESSION_LOST')) return;
       throw error;
     }
-  }
-
-  private call(op: string, params: object): Promise<Frame> {
-    return new Promise((resolve, reject) => {
-      const repeat = op !== 'limit.penalize' && op !== 'limit.observe';
-      const traits = { lane: laneOf(op), repeat, timeoutMs: this.timeoutMs };
-      this.requests.send(op, JSON.stringify(params), traits, (error, ok) => (error ? reject(error) : resolve(ok)));
-    });
   }
 }
 

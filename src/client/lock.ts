@@ -167,7 +167,7 @@ export class Locks {
     let timer: NodeJS.Timeout | undefined;
     const unlisten = onAbort(signal, () => tell({ reason: 'aborted' }));
     try {
-      const reply = await this.call('lock.acquire', params);
+      const reply = await this.requests.ask('lock.acquire', params, this.timeoutMs);
       if (reply.ok.state === 'held') return { held: reply.ok as unknown as HeldFrame, at: reply.sentAt };
       timer = setTimeout(() => tell('ask'), Math.min(askAgainMs, (params.waitMs as number) + 1000));
       timer.unref();
@@ -205,7 +205,11 @@ export class Locks {
     if (lock.reclaiming === epoch) return;
     lock.reclaiming = epoch;
     try {
-      const { ok, sentAt } = await this.call('lock.acquire', { ...lock.params, waitMs: 0, reclaim: lock.fence });
+      const { ok, sentAt } = await this.requests.ask(
+        'lock.acquire',
+        { ...lock.params, waitMs: 0, reclaim: lock.fence },
+        this.timeoutMs,
+      );
       if (this.held.get(lock.grant) === lock) lock.reclaimed(ok as unknown as HeldFrame, sentAt);
     } catch (error) {
       if (error instanceof Refusal && error.retry) {
@@ -220,21 +224,11 @@ export class Locks {
   /** Until it is answered: the daemon may be away just now, and the grant must not stay. */
   private async release(grant: string): Promise<void> {
     try {
-      await this.call('lock.release', { grant });
+      await this.requests.ask('lock.release', { grant }, this.timeoutMs);
     } catch (error) {
       // Whoever it belongs to now, it is not us.
       if (error instanceof Refusal && (error.code === 'NOT_OWNER' || error.code === 'SESSION_LOST')) return;
       throw error;
     }
-  }
-
-  private call(op: string, params: object): Promise<{ ok: Frame; sentAt: Moment }> {
-    const lane = op === 'lock.release' ? 'control' : 'bulk';
-    const traits = { lane, repeat: true, timeoutMs: this.timeoutMs } as const;
-    return new Promise((resolve, reject) => {
-      this.requests.send(op, JSON.stringify(params), traits, (error, ok, sentAt) =>
-        error ? reject(error) : resolve({ ok, sentAt }),
-      );
-    });
   }
 }

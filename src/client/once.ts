@@ -13,9 +13,7 @@ import {
   OnceUnknown,
   outcomeOf,
 } from './once-options.js';
-import { laneOf } from './ops.js';
 import type { Requests } from './requests.js';
-import type { Frame } from './socket.js';
 
 interface Begun {
   readonly state: 'new' | 'inProgress' | 'done' | 'unknown';
@@ -95,7 +93,8 @@ export class Onces {
     const until = performance.now() + waitMs;
     for (let pauseMs = lookAgainMs; ; pauseMs = Math.min(pauseMs * 2, lookAgainMaxMs)) {
       signal?.throwIfAborted();
-      const begun = (await this.call('once.begin', params)) as unknown as Begun;
+      const { ok } = await this.requests.ask('once.begin', params, this.timeoutMs);
+      const begun = ok as unknown as Begun;
       if (begun.state !== 'inProgress') return begun;
       const left = until - performance.now();
       if (left <= 0) throw held(String(params.key), begun);
@@ -157,7 +156,7 @@ export class Onces {
   private async tell(call: HeldOnce, op: string, params: Record<string, unknown>): Promise<void> {
     for (let pauseMs = againMs; ; pauseMs = Math.min(pauseMs * 2, againMaxMs)) {
       try {
-        await this.call(op, params);
+        await this.requests.ask(op, params, this.timeoutMs);
         return;
       } catch (error) {
         this.holder.check();
@@ -168,13 +167,6 @@ export class Onces {
         await sleep(pauseMs);
       }
     }
-  }
-
-  private call(op: string, params: Record<string, unknown>): Promise<Frame> {
-    const traits = { lane: laneOf(op), repeat: true, timeoutMs: this.timeoutMs } as const;
-    return new Promise((resolve, reject) => {
-      this.requests.send(op, JSON.stringify(params), traits, (error, ok) => (error ? reject(error) : resolve(ok)));
-    });
   }
 }
 

@@ -3,6 +3,7 @@ import { isShallow } from '../protocol/raw-json.js';
 import type { Budget } from './budget.js';
 import { type Moment, now } from './clock.js';
 import { Closed, refusalOf, timedOut } from './errors.js';
+import { isRepeatable, laneOf } from './ops.js';
 import { lineBytesMax } from './options.js';
 import type { Frame, Socket } from './socket.js';
 import { Turn } from './turn.js';
@@ -95,6 +96,15 @@ export class Requests {
     this.wheel.add(request, traits.timeoutMs);
     this.hooks.asked();
     this.turn.arm();
+  }
+
+  /** One op with the traits that go with its name. */
+  ask(op: string, params: object, timeoutMs: number): Promise<{ ok: Frame; sentAt: Moment }> {
+    const traits = { lane: laneOf(op), repeat: isRepeatable(op), timeoutMs };
+    return new Promise((resolve, reject) => {
+      const done: Done = (error, ok, sentAt) => (error ? reject(error) : resolve({ ok, sentAt }));
+      this.send(op, JSON.stringify(params), traits, done);
+    });
   }
 
   /** Something is to be written at the end of this turn. */
