@@ -2,8 +2,11 @@ import { expect, test } from 'vitest';
 import { Ended, Refusal } from '../../src/client/index.js';
 import { until } from '../support/until.js';
 import { deferred } from './fake-daemon.js';
-import { behind, client, world } from './real.js';
-import { rejection } from './rig.js';
+import { behind, client, useDaemon, world } from './real.js';
+import { rejection, useRig } from './rig.js';
+
+useDaemon();
+useRig();
 
 let names = 0;
 const fresh = (): string => `client-limit-${++names}`;

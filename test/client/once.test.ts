@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
 import { Defer, Ended, Fail, type OnceCall, OnceUnknown, Refusal } from '../../src/client/index.js';
-import { behind, client, world } from './real.js';
-import { rejection } from './rig.js';
+import { behind, client, useDaemon, world } from './real.js';
+import { rejection, useRig } from './rig.js';
+
+useDaemon();
+useRig();
 
 let keys = 0;
 const key = (): string => `client-${++keys}`;

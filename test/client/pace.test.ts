@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Pressure, Signalbox } from '../../src/client/index.js';
-import { client, queue } from './real.js';
+import { client, queue, useDaemon } from './real.js';
+
+useDaemon();
 
 const bounds = { low: 2, high: 400, critical: 900, minRate: 0, delayPerTaskMs: 300, delayMaxMs: 300 };
 

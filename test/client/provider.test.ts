@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
-import { client } from './real.js';
+import { client, useDaemon } from './real.js';
+
+useDaemon();
 
 /** A provider that allows so many calls in any second and answers 429 beyond. */
 class Provider {
