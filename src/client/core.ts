@@ -2,13 +2,14 @@ import { Refusal, type WireError } from '../errors.js';
 import { Batches } from './batches.js';
 import { Budget } from './budget.js';
 import { Crew } from './crew.js';
-import { Closed, type EndReason, refusalOf } from './errors.js';
+import { Closed, refusalOf } from './errors.js';
 import { Feed } from './feed.js';
 import { Holder } from './holder.js';
 import { Keepalive } from './keepalive.js';
 import { Limits } from './limit.js';
 import { Link } from './link.js';
 import { Locks } from './lock.js';
+import { News } from './news.js';
 import { Onces } from './once.js';
 import type { Pressure, Settings } from './options.js';
 import { Outcomes } from './outcomes.js';
@@ -34,6 +35,7 @@ export class Core {
   readonly closed: Promise<Closed>;
   /** A daemon has opened the session on the socket there is. */
   isOpen = false;
+  private readonly news: News;
   private readonly settings: Settings;
   private readonly keepalive = new Keepalive();
   private readonly opened: Promise<void>;
@@ -71,6 +73,15 @@ export class Core {
     this.limits = new Limits(this.requests, this.holder, timeoutMs, onError);
     this.onces = new Onces(this.requests, this.holder, timeoutMs);
     this.session = new Session(settings, this.requests);
+    this.news = new News({
+      crew: this.crew,
+      locks: this.locks,
+      limits: this.limits,
+      onces: this.onces,
+      sessionLost: (session) => {
+        if (session === this.session.identity?.session) this.sessionLost();
+      },
+    });
     this.link = this.makeLink();
     this.feed = this.makeFeed();
   }
@@ -147,6 +158,9 @@ export class Core {
 
   /** `isSame`: the socket and the cursor on it go on, only the session was lost. */
   private async open(socket: Socket, isSame: boolean): Promise<void> {
+    // What the daemon said on another socket, the holdings that come now know better.
+    if (!isSame) this.news.clear();
+    this.news.hold();
     try {
       const resumed = this.settings.agent === undefined ? false : await this.openSession();
       if (this.link.socket !== socket) return;
@@ -159,6 +173,7 @@ export class Core {
       this.requests.goOn();
       this.settings.onStatus({ state: 'open', resumed });
       this.onOpened();
+      this.news.goOn();
     } catch (error) {
       if (this.link.socket !== socket) return;
       this.lastFault = error;
@@ -232,18 +247,11 @@ export class Core {
         this.crew.tasks(frame);
         break;
       case 'revoked':
-        this.crew.revoked(frame);
-        break;
       case 'cancel':
-        this.crew.cancel(frame);
-        break;
       case 'granted':
-        if (frame.grant !== undefined) this.locks.granted(frame);
-        if (frame.reservation !== undefined) this.limits.granted(frame);
-        break;
       case 'waitEnded':
-        if (frame.grant !== undefined) this.locks.waitEnded(frame);
-        if (frame.reservation !== undefined) this.limits.waitEnded(frame);
+      case 'lost':
+        this.news.tell(frame);
         break;
       case 'gap':
         this.feed.gap(frame);
@@ -251,9 +259,6 @@ export class Core {
       case 'position':
       case 'heartbeat':
         this.feed.moved(frame);
-        break;
-      case 'lost':
-        this.onLost(frame as unknown as Lost);
         break;
       case 'pressure':
         this.batches.pressed(frame as unknown as Pressure);
@@ -264,24 +269,6 @@ export class Core {
         break;
     }
   }
-
-  private onLost(lost: Lost): void {
-    const { kind, name, fence, reason } = lost;
-    if (kind === 'lock') this.locks.lost(lost);
-    if (kind === 'reservation') this.limits.lost(lost);
-    if (kind === 'once') this.onces.lost(lost);
-    if (kind === 'session' && name === this.session.identity?.session) this.sessionLost();
-    if (kind === 'task') this.crew.revoked({ tasks: [{ task: name, fence, reason }] });
-  }
-}
-
-interface Lost {
-  readonly kind: string;
-  readonly name: string;
-  readonly grant?: string;
-  readonly reservation?: string;
-  readonly fence?: number;
-  readonly reason: EndReason;
 }
 
 const closeCodeOf = ({ code }: Refusal): number =>

@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import { type Any, silence } from './fake-daemon.js';
+import { client, fakeDaemon, rejection, useRig } from './rig.js';
+
+useRig();
+
+const held = (grant: string): Any => ({ grant, state: 'held', fence: 7, validMs: 15_000, epoch: 'e1' });
+
+// The story: a lock was broken right behind its grant. The line came before the caller had its answer, nobody knew the
+// grant yet, and the handler ran on with a lock that another one held.
+test('a lock that is lost in the very message that grants it is told to its handler', async () => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  daemon.on['lock.acquire'] = ({ peer, id, params }) => {
+    const { grant, name } = params;
+    peer.send({ id, ok: held(grant) }, { op: 'lost', kind: 'lock', name, grant, fence: 7, reason: 'broken' });
+    return silence;
+  };
+  daemon.on['lock.release'] = () => ({});
+  const run = sb.lock(
+    'deploy',
+    ({ signal }) =>
+      new Promise((_, reject) => {
+        if (signal.aborted) reject(signal.reason);
+        else signal.addEventListener('abort', () => reject(signal.reason));
+      }),
+  );
+  expect(await rejection(run)).toMatchObject({ reason: 'broken' });
+});
+
+// The story: the answer to a resume said that a wait goes on, and in the same message it was granted. The holdings were
+// read after the grant, did not know it, and the lock was given up as revoked.
+test('a wait that is granted in the very message that resumes its session is granted', async () => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  daemon.on['lock.acquire'] = ({ params }) => ({ grant: params.grant, state: 'waiting', place: 1 });
+  daemon.on['lock.release'] = () => ({});
+  const run = sb.lock('deploy', ({ fence }) => fence);
+  const { params } = await daemon.asked('lock.acquire');
+  daemon.on['session.open'] = ({ peer, id, params: { resume } }) => {
+    const waiting = {
+      lease: `lock:${params.grant}`,
+      kind: 'lock',
+      name: params.grant,
+      state: 'waiting',
+      locks: ['deploy'],
+    };
+    const opened = { ...resume, ttlMs: 15_000, graceMs: 5000, resumed: true, position: 'e1:100', holdings: [waiting] };
+    peer.send({ id, ok: opened }, { op: 'granted', ...held(params.grant) });
+    return silence;
+  };
+  daemon.peer.cut();
+  expect(await run).toBe(7);
+});
