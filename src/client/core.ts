@@ -73,15 +73,11 @@ export class Core {
     this.limits = new Limits(this.requests, this.holder, timeoutMs, onError);
     this.onces = new Onces(this.requests, this.holder, timeoutMs);
     this.session = new Session(settings, this.requests);
-    this.news = new News({
-      crew: this.crew,
-      locks: this.locks,
-      limits: this.limits,
-      onces: this.onces,
-      sessionLost: (session) => {
-        if (session === this.session.identity?.session) this.sessionLost();
-      },
-    });
+    const { crew, locks, limits, onces } = this;
+    const sessionLost = (session: string): void => {
+      if (session === this.session.identity?.session) this.sessionLost();
+    };
+    this.news = new News({ crew, locks, limits, onces, sessionLost }, (answer) => this.requests.settle(answer));
     this.link = this.makeLink();
     this.feed = this.makeFeed();
   }
@@ -236,7 +232,7 @@ export class Core {
 
   private onFrame(frame: Frame): void {
     if (frame.id !== undefined) {
-      this.requests.settle(frame);
+      this.news.answer(frame);
       return;
     }
     switch (frame.op) {

@@ -24,25 +24,39 @@ interface Lost {
 }
 
 /**
- * What the daemon says about things that are ours: granted, lost, revoked. It must find what the answer before it has
- * brought, and an answer reaches its caller some microtasks later than the next line of the same message is read: a lock
- * that is broken right behind its grant would be lost to nobody and run on. So such lines are told a turn later, in
- * their order; and behind the answer to a resume not before the holdings in it were taken in.
+ * What the daemon says about things that are ours (granted, lost, revoked), in step with its answers. A line must find
+ * what the answer before it has brought, and an answer reaches its caller some microtasks after the next line of the same
+ * message is read: a lock that is broken right behind its grant would be lost to nobody and run on. So such a line behind
+ * an answer is told a turn later, and answers behind it wait for it; and behind the answer to a resume it is not told
+ * before the holdings in that were taken in.
  */
 export class News {
   private readonly keepers: Keepers;
-  /** As many as the session has holdings and waits, at most. */
+  private readonly settle: (answer: Frame) => void;
+  /** Lines in their order. As many as the session has holdings, waits and requests, at most. */
   private frames: Frame[] = [];
   private held = false;
+  /** An answer of this turn may still be on its way to its caller. */
+  private answered = false;
   private armed = false;
 
-  constructor(keepers: Keepers) {
+  constructor(keepers: Keepers, settle: (answer: Frame) => void) {
     this.keepers = keepers;
+    this.settle = settle;
   }
 
   tell(frame: Frame): void {
-    this.frames.push(frame);
-    this.arm();
+    if (!this.held && !this.answered && this.frames.length === 0) this.pass(frame);
+    else {
+      this.frames.push(frame);
+      this.arm();
+    }
+  }
+
+  answer(frame: Frame): void {
+    // While a session opens, the answers are what it waits for.
+    if (!this.held && this.frames.length > 0) this.frames.push(frame);
+    else this.take(frame);
   }
 
   hold(): void {
@@ -58,16 +72,31 @@ export class News {
     this.frames = [];
   }
 
+  private take(answer: Frame): void {
+    this.answered = true;
+    this.arm();
+    this.settle(answer);
+  }
+
   private arm(): void {
-    if (this.armed || this.held || this.frames.length === 0) return;
+    if (this.armed) return;
     this.armed = true;
     setImmediate(() => {
       this.armed = false;
-      if (this.held) return;
-      const { frames } = this;
-      this.frames = [];
-      for (const frame of frames) this.pass(frame);
+      this.answered = false;
+      this.drain();
     });
+  }
+
+  private drain(): void {
+    let at = 0;
+    for (; at < this.frames.length && !this.held; at++) {
+      const frame = this.frames[at]!;
+      if (frame.id !== undefined) this.take(frame);
+      else if (this.answered) break;
+      else this.pass(frame);
+    }
+    this.frames.splice(0, at);
   }
 
   private pass(frame: Frame): void {
