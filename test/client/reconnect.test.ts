@@ -225,3 +225,47 @@ test('F3: 200 cuts, each as soon as the session is open: every one is resumed', 
       .every(({ params }) => params.resume.session === 's1'),
   ).toBe(true);
 });
+
+const handler = async ({ signal }: { signal: AbortSignal }): Promise<boolean> => {
+  await new Promise((resolve) => setImmediate(resolve));
+  return signal.aborted;
+};
+
+test.each([
+  {
+    what: 'lock',
+    ask: 'lock.acquire',
+    run: (sb: Signalbox) => sb.lock('n', handler),
+    lease: ({ grant }: { grant: string }) => `lock:${grant}`,
+    granted: ({ grant }: { grant: string }) => ({ grant, state: 'held', epoch: 'e1', durability: 'aof' }),
+  },
+  {
+    what: 'limit',
+    ask: 'limit.reserve',
+    run: (sb: Signalbox) => sb.limit('n', { concurrency: 1 }, handler),
+    lease: ({ reservation }: { reservation: string }) => `reservation:${reservation}`,
+    granted: ({ reservation }: { reservation: string }) => ({ reservation, name: 'n' }),
+  },
+])(
+  'a grant of a $what in one message with the answer to the resume, which still shows it waiting, is ours',
+  async (its) => {
+    const daemon = await fakeDaemon();
+    daemon.on[its.ask] = () => ({ state: 'waiting', place: 1 });
+    daemon.on['lock.release'] = () => ({ state: 'released' });
+    daemon.on['limit.settle'] = () => ({});
+    const { sb } = await watched(daemon);
+    const ran = its.run(sb);
+    const { params } = await daemon.asked(its.ask);
+    const usual = { session: 's1', key: 'k1', ttlMs: 15_000, graceMs: 15_000, position: 'e1:100', resumed: true };
+    daemon.on['session.open'] = ({ peer, id }) => {
+      const holdings = [{ lease: its.lease(params), kind: its.what, name: 'n', state: 'waiting' }];
+      peer.send(
+        { id, ok: { ...usual, holdings } },
+        { op: 'granted', fence: 7, validMs: 15_000, ...its.granted(params) },
+      );
+      return silence;
+    };
+    daemon.peer.cut();
+    expect(await ran).toBe(false);
+  },
+);
