@@ -1,13 +1,10 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { type BenchDaemon, cpuSeconds, startDaemon } from './daemon.js';
+import { Child } from './child.js';
+import { type BenchDaemon, startDaemon } from './daemon.js';
+import { cpuSeconds } from './process.js';
 import { type BenchRedis, startRedis } from './redis-server.js';
-import type { Answer, Ask, Load, Side } from './side.js';
-
-export type Name = 'bullmq' | 'signalbox';
+import type { Name, Side, Subject } from './side.js';
 
 /** CPU seconds by process: unlike rates they hardly depend on who else uses the machine. */
 export interface Cpu {
@@ -16,50 +13,58 @@ export interface Cpu {
   readonly daemon: number;
 }
 
-type Verbs = { [Verb in keyof Side]: (...args: Parameters<Side[Verb]>) => ReturnType<Side[Verb]> };
-
 /** One side with all its processes: a Redis of its own, its driver, and for Signalbox the daemon. */
 export class Contestant {
   readonly name: Name;
-  readonly redis: BenchRedis;
-  readonly daemon: BenchDaemon | undefined;
-  readonly #driver: ChildProcess;
-  readonly #waiting = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>();
-  #lastId = 0;
+  readonly #redis: BenchRedis | undefined;
+  readonly #daemon: BenchDaemon | undefined;
+  readonly #driver: Child<Side>;
 
-  private constructor(name: Name, redis: BenchRedis, daemon: BenchDaemon | undefined, driver: ChildProcess) {
+  private constructor(name: Name, redis: BenchRedis | undefined, daemon: BenchDaemon | undefined, driver: Child<Side>) {
     this.name = name;
-    this.redis = redis;
-    this.daemon = daemon;
+    this.#redis = redis;
+    this.#daemon = daemon;
     this.#driver = driver;
-    driver.on('message', (answer: Answer) => this.#settle(answer));
-    driver.on('exit', (code) => {
-      for (const { reject } of this.#waiting.values()) reject(new Error(`the ${name} driver ended with ${code}`));
-    });
   }
 
-  static async start(name: Name, profileDir: string | undefined): Promise<Contestant> {
-    const redis = await startRedis();
-    const daemon = name === 'signalbox' ? await startDaemon(redis.path, profileDir) : undefined;
+  static async start(name: Name, subject: Subject, profileDir: string | undefined): Promise<Contestant> {
+    const redis = name === 'ws' ? undefined : await startRedis();
+    const daemon = name === 'signalbox' ? await startDaemon(redis!.path, profileDir) : undefined;
     const execArgv = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}/${name}-client`];
-    const driver = fork(fileURLToPath(new URL('./driver.js', import.meta.url)), [name], { execArgv });
+    const driver = new Child<Side>(name === 'signalbox' ? `signalbox-${subject}` : name, execArgv);
     const contestant = new Contestant(name, redis, daemon, driver);
-    await contestant.ask('open', { redisPath: redis.path, ...(daemon ? { url: daemon.url } : {}) });
+    await driver.ask('open', { ...(redis ? { redisPath: redis.path } : {}), ...(daemon ? { url: daemon.url } : {}) });
     return contestant;
   }
 
-  ask<Verb extends keyof Side>(verb: Verb, ...args: Parameters<Side[Verb]>): ReturnType<Verbs[Verb]> {
-    return this.#send(verb, args) as ReturnType<Verbs[Verb]>;
+  get ask(): Child<Side>['ask'] {
+    return this.#driver.ask.bind(this.#driver) as Child<Side>['ask'];
   }
 
-  async cpu(): Promise<Cpu> {
-    const client = (await this.#send('cpu', [])) as number;
-    return { client, redis: cpuSeconds(this.redis.pid), daemon: this.daemon ? cpuSeconds(this.daemon.pid) : 0 };
+  get redis(): BenchRedis {
+    if (!this.#redis) throw new Error(`${this.name} has no Redis`);
+    return this.#redis;
+  }
+
+  /** The process that serves: the daemon, or for a raw server the driver. */
+  get server(): number {
+    return this.#daemon?.pid ?? this.#driver.pid;
+  }
+
+  cpu(): Cpu {
+    const of = (process: { readonly pid: number } | undefined): number => (process ? cpuSeconds(process.pid) : 0);
+    return { client: of(this.#driver), redis: of(this.#redis), daemon: of(this.#daemon) };
+  }
+
+  /** What Redis was busy with is told from here on. */
+  async beginProfile(): Promise<void> {
+    await this.#redis?.client.config('RESETSTAT');
   }
 
   /** What Redis was busy with, beside the CPU profiles of the other processes. */
   async profile(dir: string): Promise<void> {
-    const { client } = this.redis;
+    if (!this.#redis) return;
+    const { client } = this.#redis;
     writeFileSync(
       join(dir, `${this.name}-redis.txt`),
       `${await client.info('cpu')}${await client.info('commandstats')}`,
@@ -67,30 +72,9 @@ export class Contestant {
   }
 
   async stop(): Promise<void> {
-    await this.ask('close').catch(() => {});
-    if (this.#driver.exitCode === null) {
-      const gone = once(this.#driver, 'exit');
-      this.#driver.disconnect();
-      await gone;
-    }
-    await this.daemon?.stop();
-    await this.redis.stop();
-  }
-
-  #send(verb: Ask['verb'], args: readonly unknown[]): Promise<unknown> {
-    const id = ++this.#lastId;
-    return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
-      this.#driver.send({ id, verb, args } satisfies Ask);
-    });
-  }
-
-  #settle({ id, value, error }: Answer): void {
-    const waiting = this.#waiting.get(id);
-    this.#waiting.delete(id);
-    if (error === undefined) waiting?.resolve(value);
-    else waiting?.reject(new Error(`${this.name}: ${error}`));
+    await this.#driver.ask('close').catch(() => {});
+    await this.#driver.stop();
+    await this.#daemon?.stop();
+    await this.#redis?.stop();
   }
 }
-
-export type { Load };

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -53,15 +53,4 @@ export async function startDaemon(redisPath: string, profileDir: string | undefi
       rmSync(stateDir, { recursive: true, force: true });
     },
   };
-}
-
-/** CPU a process has used so far; 0 where /proc does not tell. */
-export function cpuSeconds(pid: number): number {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return (Number(fields[11]) + Number(fields[12])) / 100; // utime and stime in ticks of 10 ms
-  } catch {
-    return 0;
-  }
 }

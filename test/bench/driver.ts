@@ -1,25 +1,18 @@
-import type { Answer, Ask, Side } from './side.js';
-import { BullMq } from './sides/bullmq.js';
-import { Signalbox } from './sides/signalbox.js';
+import type { Answer, Ask } from './side.js';
 
 /**
- * The process of one side: does what its parent asks, one thing after the other. A process a side, so that neither
- * shares an event loop, a heap or a JIT with the other or with the measuring.
+ * A process of a side: does what its parent asks, by the verbs of one module of sides/. A process each, so that nobody
+ * shares an event loop, a heap or a JIT with another or with the measuring. Loaded by name: a process has the packages
+ * of its own side and no others.
  */
-const side: Side = process.argv[2] === 'bullmq' ? new BullMq() : new Signalbox();
-
-const verbs: Record<string, (...args: never[]) => unknown> = {
-  cpu: () => {
-    const { user, system } = process.cpuUsage();
-    return (user + system) / 1e6;
-  },
+const { side } = (await import(`./sides/${process.argv[2]}.js`)) as {
+  side: Record<string, (...args: readonly unknown[]) => unknown>;
 };
 
 process.on('message', async ({ id, verb, args }: Ask) => {
   let answer: Answer;
   try {
-    const run = (verbs[verb] ?? side[verb as keyof Side].bind(side)) as (...args: unknown[]) => unknown;
-    answer = { id, value: await run(...args) };
+    answer = { id, value: await side[verb]!(...args) };
   } catch (error) {
     answer = { id, error: (error as Error).stack ?? String(error) };
   }

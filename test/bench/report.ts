@@ -1,8 +1,9 @@
-import type { Name } from './contestant.js';
-import type { Line, Row, Sample } from './lines.js';
+import type { Line, Row, Sample, Target } from './line.js';
+import { type Name, rivals } from './side.js';
 import { median, spread } from './stats.js';
 
-export type Samples = Readonly<Record<Name, readonly Sample[]>>;
+/** A rival that is not installed has none. */
+export type Samples = Readonly<Partial<Record<Name, readonly Sample[]>>>;
 
 interface Figure {
   readonly median: number;
@@ -12,80 +13,117 @@ interface Figure {
 export interface Result extends Omit<Row, 'value'> {
   readonly line: string;
   readonly value: string;
-  readonly bullmq: Figure;
+  readonly beside: Name;
+  /** Absent where the rival has no such thing, or is not installed. */
+  readonly rival?: Figure;
+  readonly installed: boolean;
   readonly signalbox: Figure;
-  readonly ratio: number;
-  /** Absent where nothing is aimed at. */
+  readonly ratio?: number;
+  /** Absent where nothing is aimed at, or where what it is measured by was not measured. */
   readonly reached?: boolean;
   /** CPU in microseconds a task, by process. */
-  readonly cpu?: Readonly<Record<Name, Readonly<Record<string, number>>>>;
+  readonly cpu?: Readonly<Partial<Record<Name, Readonly<Record<string, number>>>>>;
 }
 
 export function resultsOf(line: Line, samples: Samples, earlier: readonly Result[]): Result[] {
+  const beside = rivals[line.subject];
   return line.rows.map((row) => {
-    const figure = (name: Name): Figure => {
-      const values = samples[name].map(({ values }) => values[row.value]!);
-      return { median: median(values), spread: spread(values) };
+    const figure = (name: Name): Figure | undefined => {
+      const values = (samples[name] ?? []).flatMap(({ values }) => values[row.value] ?? []);
+      return values.length === 0 ? undefined : { median: median(values), spread: spread(values) };
     };
-    const [bullmq, signalbox] = [figure('bullmq'), figure('signalbox')];
+    const signalbox = figure('signalbox');
+    if (!signalbox) throw new Error(`the line ${line.id} measured no ${row.value} of Signalbox`);
+    const rival = figure(beside);
     const base = earlier.find(({ line, value }) => line === row.against?.line && value === row.against.value);
-    const ratio = row.against
-      ? signalbox.median / (base?.signalbox.median ?? Number.NaN)
-      : signalbox.median / bullmq.median;
-    const cpu = samples.signalbox[0]?.cpu
-      ? { bullmq: cpuOf(samples.bullmq), signalbox: cpuOf(samples.signalbox) }
+    const ratio = row.against ? over(signalbox, base?.signalbox) : over(signalbox, rival);
+    const aim: Target | undefined = row.target ?? (row.against && { ratio: row.against.ratio, better: 'more' });
+    const reached = aim && isReached(aim, signalbox, ratio);
+    const cpu = samples.signalbox?.[0]?.cpu
+      ? { [beside]: cpuOf(samples[beside]), signalbox: cpuOf(samples.signalbox) }
       : undefined;
-    const aim = row.target ?? (row.against && { ratio: row.against.ratio, better: 'more' as const });
-    const reached = aim && (aim.better === 'more' ? ratio >= aim.ratio : ratio <= aim.ratio);
     return {
       ...row,
       line: line.id,
-      bullmq,
+      beside,
+      installed: samples[beside] !== undefined,
       signalbox,
-      ratio,
+      ...(rival ? { rival } : {}),
+      ...(ratio === undefined ? {} : { ratio }),
       ...(reached === undefined ? {} : { reached }),
       ...(cpu ? { cpu } : {}),
     };
   });
 }
 
-function cpuOf(samples: readonly Sample[]): Record<string, number> {
+const over = (figure: Figure, base: Figure | undefined): number | undefined => base && figure.median / base.median;
+
+function isReached(aim: Target, { median }: Figure, ratio: number | undefined): boolean | undefined {
+  const [is, wanted] = 'ratio' in aim ? [ratio, aim.ratio] : [median, aim.amount];
+  if (is === undefined) return undefined;
+  return aim.better === 'more' ? is >= wanted : is <= wanted;
+}
+
+function cpuOf(samples: readonly Sample[] = []): Record<string, number> {
   const of = (process: 'client' | 'redis' | 'daemon'): number =>
     Number(median(samples.map(({ cpu, tasks }) => (cpu![process] / tasks!) * 1e6)).toFixed(1));
   return { client: of('client'), redis: of('redis'), daemon: of('daemon') };
 }
 
+const shown: Readonly<Record<Name, string>> = {
+  signalbox: 'Signalbox',
+  bullmq: 'BullMQ',
+  redlock: 'redlock',
+  ws: 'raw ws',
+};
+
 const number = (value: number, unit: string): string =>
-  unit === 'ms' ? value.toFixed(2) : Math.round(value).toLocaleString('en-US');
+  unit === 'ms' || unit === 'trips' ? value.toFixed(2) : Math.round(value).toLocaleString('en-US');
+
+const aimOf = ({ target, against, unit }: Result): string => {
+  if (against) return `≥ ${against.ratio} of 10 k`;
+  if (!target) return '';
+  const sign = target.better === 'more' ? '≥' : '≤';
+  return 'ratio' in target ? `${sign} ${target.ratio} ×` : `${sign} ${target.amount.toLocaleString('en-US')} ${unit}`;
+};
+
+function cells(result: Result): string[] {
+  const { title, unit, beside, rival, installed, signalbox, ratio, reached, cpu } = result;
+  const spent = (name: Name): string =>
+    Object.values(cpu?.[name] ?? {})
+      .map((us) => us.toFixed(0))
+      .join(' ');
+  return [
+    title,
+    rival ? number(rival.median, unit) : installed ? '' : 'not installed',
+    rival || !installed ? shown[beside] : '',
+    number(signalbox.median, unit),
+    unit,
+    ratio === undefined ? '' : ratio.toFixed(2),
+    aimOf(result),
+    reached === undefined ? '' : reached ? 'ok' : 'SHORT',
+    [rival, signalbox].flatMap((figure) => (figure ? `${Math.round(figure.spread * 100)} %` : [])).join(' '),
+    cpu ? `${spent(beside)} | ${spent('signalbox')}` : '',
+  ];
+}
 
 export function table(results: readonly Result[]): string {
-  const head = ['', 'BullMQ', 'Signalbox', '', 'ratio', 'target', '', 'spread', 'µs CPU a task (client redis daemon)'];
-  const rows = results.map((result) => {
-    const { title, unit, bullmq, signalbox, ratio, target, against, reached, cpu } = result;
-    const aim = target
-      ? `${target.better === 'more' ? '≥' : '≤'} ${target.ratio}`
-      : against
-        ? `≥ ${against.ratio} of 10 k`
-        : '';
-    const spent = (name: Name): string =>
-      Object.values(cpu?.[name] ?? {})
-        .map((us) => us.toFixed(0))
-        .join(' ');
-    return [
-      title,
-      number(bullmq.median, unit),
-      number(signalbox.median, unit),
-      unit,
-      Number.isNaN(ratio) ? '' : ratio.toFixed(2),
-      aim,
-      reached === undefined ? '' : reached ? 'ok' : 'SHORT',
-      `${Math.round(bullmq.spread * 100)} % ${Math.round(signalbox.spread * 100)} %`,
-      cpu ? `${spent('bullmq')} | ${spent('signalbox')}` : '',
-    ];
-  });
+  const head = [
+    '',
+    'beside',
+    '',
+    'Signalbox',
+    '',
+    'ratio',
+    'target',
+    '',
+    'spread',
+    'µs CPU a task (client redis daemon)',
+  ];
+  const rows = results.map(cells);
   const all = [head, ...rows];
   const widths = head.map((_, i) => Math.max(...all.map((row) => row[i]!.length)));
-  const isNumber = (i: number): boolean => i === 1 || i === 2 || i === 4;
+  const isNumber = (i: number): boolean => i === 1 || i === 3 || i === 5;
   return all
     .map((row) =>
       row

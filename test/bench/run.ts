@@ -1,20 +1,25 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
-import { Contestant, type Name } from './contestant.js';
+import { Contestant } from './contestant.js';
 import { daemonSettings } from './daemon.js';
-import { firstRound, type Line, lines, type Plan } from './lines.js';
+import { firstRound, type Line, type Plan, type Sample } from './line.js';
+import { lines } from './lines.js';
+import { plans } from './plan.js';
 import { redisFlags } from './redis-server.js';
 import { type Result, resultsOf, table } from './report.js';
+import { type Name, rivals } from './side.js';
 
 /**
- * `npm run bench`: Signalbox through its socket beside BullMQ in process, in one run and taking turns, each with a
- * redis-server of its own started with the same flags. What a side keeps of finished work is the same too: all of it.
+ * `npm run bench`: Signalbox through its socket beside BullMQ and redlock in process and beside a raw server of ws, in
+ * one run and taking turns, each with a redis-server of its own started with the same flags. What a side keeps of
+ * finished work is the same too: all of it.
  */
 const { values: options } = parseArgs({
   options: {
     only: { type: 'string', multiple: true },
     quick: { type: 'boolean', default: false },
+    smoke: { type: 'boolean', default: false },
     million: { type: 'boolean', default: false },
     rounds: { type: 'string' },
     tasks: { type: 'string' },
@@ -24,37 +29,32 @@ const { values: options } = parseArgs({
   },
 });
 
-const usage = `npm run bench -- [--only <line>]… [--quick] [--million] [--rounds n] [--tasks n] [--json file] [--profile dir]
+const usage = `npm run bench -- [--only <line>]… [--quick|--smoke] [--million] [--rounds n] [--tasks n] [--json file] [--profile dir]
 lines: ${lines.map(({ id }) => id).join(' ')}`;
 
-const names: readonly Name[] = ['bullmq', 'signalbox'];
-const load = {
-  tasks: Number(options.tasks ?? (options.quick ? 10_000 : 30_000)),
-  inFlight: 100,
-  batch: 50,
-  payloadBytes: 200,
-};
+const size = plans[options.smoke ? 'smoke' : options.quick ? 'quick' : 'full'];
 const plan: Plan = {
-  load,
-  rounds: Number(options.rounds ?? (options.quick ? 3 : 7)),
-  latencySamples: options.quick ? 150 : 300,
-  backlog: 10_000,
-  memoryTasks: options.quick ? 20_000 : 100_000,
+  ...size,
+  load: { ...size.load, tasks: Number(options.tasks ?? size.load.tasks) },
+  rounds: Number(options.rounds ?? size.rounds),
 };
 
 /** No line takes longer than this, whatever hangs; putting a million tasks there alone takes its time. */
 const lineMaxMs = (line: Line): number => (line.flag === 'million' ? 1_200_000 : 300_000);
 
 async function run(line: Line, earlier: readonly Result[]): Promise<Result[]> {
-  const sides = await Promise.all(names.map((name) => Contestant.start(name, options.profile)));
-  const samples = { bullmq: [] as never[], signalbox: [] as never[] };
+  const both: readonly Name[] = [rivals[line.subject], 'signalbox'];
+  const names = both.filter(isInstalled);
+  const sides = await Promise.all(names.map((name) => Contestant.start(name, line.subject, options.profile)));
+  const samples = new Map<Name, Sample[]>(names.map((name) => [name, []]));
+  const rounds = Math.min(line.rounds ?? plan.rounds, plan.rounds);
   try {
-    for (let round = firstRound; round < (line.rounds ?? plan.rounds); round++) {
+    for (let round = line.warmUp === false ? 0 : firstRound; round < rounds; round++) {
       // The profile of a line says nothing of how it began.
-      if (round === 0) await Promise.all(sides.map(({ redis }) => redis.client.config('RESETSTAT')));
+      if (round === 0) await Promise.all(sides.map((side) => side.beginProfile()));
       for (const side of sides) {
         const sample = await line.measure(side, plan, round);
-        if (round !== firstRound) samples[side.name].push(sample as never);
+        if (round !== firstRound) samples.get(side.name)!.push(sample);
       }
     }
     const { profile } = options;
@@ -62,7 +62,7 @@ async function run(line: Line, earlier: readonly Result[]): Promise<Result[]> {
   } finally {
     await Promise.all(sides.map((side) => side.stop()));
   }
-  return resultsOf(line, samples, earlier);
+  return resultsOf(line, Object.fromEntries(samples), earlier);
 }
 
 function bounded<T>(work: Promise<T>, what: string, limitMs: number): Promise<T> {
@@ -73,8 +73,10 @@ function bounded<T>(work: Promise<T>, what: string, limitMs: number): Promise<T>
   return Promise.race([work, limit]).finally(() => clearTimeout(timer));
 }
 
+const packageJson = (name: string): URL => new URL(`../../../node_modules/${name}/package.json`, import.meta.url);
+const isInstalled = (name: string): boolean => name === 'signalbox' || existsSync(packageJson(name));
 const versionOf = (name: string): string =>
-  JSON.parse(readFileSync(new URL(`../../../node_modules/${name}/package.json`, import.meta.url), 'utf8')).version;
+  isInstalled(name) ? JSON.parse(readFileSync(packageJson(name), 'utf8')).version : 'not installed';
 
 function settings() {
   const [cpu] = cpus();
@@ -83,6 +85,8 @@ function settings() {
     cpu: `${cpus().length} × ${cpu?.model ?? '?'}`,
     node: process.version,
     bullmq: versionOf('bullmq'),
+    redlock: versionOf('redlock'),
+    ws: versionOf('ws'),
     ioredis: versionOf('ioredis'),
     redisFlags,
     daemonSettings,

@@ -1,3 +1,8 @@
+/** Who is measured: Signalbox, and for each subject the one that is known for it. */
+export type Name = 'signalbox' | 'bullmq' | 'redlock' | 'ws';
+export type Subject = 'queue' | 'lock' | 'feed';
+export const rivals = { queue: 'bullmq', lock: 'redlock', feed: 'ws' } as const satisfies Record<Subject, Name>;
+
 /** How both sides work: the same numbers for both, wherever they have a meaning on both. */
 export interface Load {
   readonly tasks: number;
@@ -9,14 +14,19 @@ export interface Load {
 }
 
 export interface Setup {
-  readonly redisPath: string;
+  /** Both have one, but for the raw server. */
+  readonly redisPath?: string;
   /** Where the daemon listens; the other side has none. */
   readonly url?: string;
 }
 
-/** One of the two that are compared, as its driver process runs it. Rates are answered in seconds for `load.tasks`. */
-export interface Side {
+interface Opened {
   open(setup: Setup): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** One of the two that are compared, as its process runs it. Rates are answered in seconds for `load.tasks`. */
+export interface QueueSide extends Opened {
   /** From here on another queue is used: rounds do not see what others left. */
   queue(name: string): Promise<void>;
   enqueue(load: Load): Promise<number>;
@@ -28,8 +38,48 @@ export interface Side {
   workBatched(load: Load): Promise<number>;
   /** Enqueue to handler in an otherwise idle system, in milliseconds, one after the other. */
   latency(samples: number, load: Load): Promise<number[]>;
-  close(): Promise<void>;
 }
+
+export interface LockSide extends Opened {
+  /** Release to the next holder being told, in milliseconds, one after the other in an otherwise idle system. */
+  handOff(samples: number): Promise<number[]>;
+  /** Takes and gives back `count` free locks, `width` at once; seconds for all. */
+  pairs(count: number, width: number): Promise<number>;
+  /** Milliseconds a hand-off while `waiters` wait for one lock and give it back as soon as they have it. */
+  crowd(waiters: number): Promise<number>;
+}
+
+/** What only Signalbox has. */
+export interface FencedLockSide extends LockSide {
+  /** Asking whether a fence is current, in milliseconds, one after the other. */
+  check(samples: number): Promise<number[]>;
+  /** Enqueue to handler as `QueueSide.latency`, in the process that measures hand-offs. */
+  trip(samples: number, load: Load): Promise<number[]>;
+}
+
+/** Where subscribers connect, and the lines by which one subscribes and opens a session; a raw server needs none. */
+export interface Address {
+  readonly url: string;
+  readonly subscribe?: string;
+  readonly session?: string;
+}
+
+export interface Stream {
+  readonly events: number;
+  /** Events of a call; the next call follows when this one is done. */
+  readonly burst: number;
+  /** Bytes of an event's data. */
+  readonly dataBytes: number;
+  /** A call every so often, instead of as soon as possible. */
+  readonly everyMs?: number;
+}
+
+export interface FeedSide extends Opened {
+  address(): Promise<Address>;
+  publish(stream: Stream): Promise<void>;
+}
+
+export type Side = QueueSide & FencedLockSide & FeedSide;
 
 /** An object whose JSON has `bytes` bytes. */
 export function payload(bytes: number): { text: string } {
@@ -39,7 +89,7 @@ export function payload(bytes: number): { text: string } {
 /** What a message to a driver asks for, and what it answers. */
 export interface Ask {
   readonly id: number;
-  readonly verb: keyof Side | 'cpu';
+  readonly verb: string;
   readonly args: readonly unknown[];
 }
 export interface Answer {

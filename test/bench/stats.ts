@@ -1,3 +1,5 @@
+import { setTimeout as wait } from 'node:timers/promises';
+
 /** Of several rounds the one in the middle: a machine that others use makes means and bests worthless. */
 export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
@@ -23,6 +25,15 @@ export async function inFlight(count: number, width: number, task: (index: numbe
     while (next < count) await task(next++);
   };
   await Promise.all(Array.from({ length: Math.min(width, count) }, lane));
+}
+
+/** Calls `call` `count` times, one after the other: every `everyMs` if given, whatever it takes, else without a pause. */
+export async function inTime(count: number, everyMs: number | undefined, call: () => Promise<unknown>): Promise<void> {
+  const startedAt = performance.now();
+  for (let i = 0; i < count; i++) {
+    if (everyMs !== undefined) await wait(Math.max(0, startedAt + i * everyMs - performance.now()));
+    await call();
+  }
 }
 
 export async function seconds(run: () => Promise<unknown>): Promise<number> {

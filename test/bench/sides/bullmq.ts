@@ -1,14 +1,14 @@
 import { type Job, Queue, Worker } from 'bullmq';
-import { type Load, payload, type Setup, type Side } from '../side.js';
+import { type Load, payload, type QueueSide, type Setup } from '../side.js';
 import { inFlight, seconds } from '../stats.js';
 
 /** BullMQ as its manual shows it, in this process: default options, so finished jobs are all kept. */
-export class BullMq implements Side {
+class BullMq implements QueueSide {
   #connection!: { path: string; maxRetriesPerRequest: null };
   #queue!: Queue;
 
   async open({ redisPath }: Setup): Promise<void> {
-    this.#connection = { path: redisPath, maxRetriesPerRequest: null };
+    this.#connection = { path: redisPath!, maxRetriesPerRequest: null };
   }
 
   async queue(name: string): Promise<void> {
@@ -86,3 +86,5 @@ export class BullMq implements Side {
     return new Worker(this.#queue.name, handler, { connection: this.#connection, concurrency, autorun: false });
   }
 }
+
+export const side = new BullMq();

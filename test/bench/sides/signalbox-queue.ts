@@ -1,9 +1,9 @@
 import { type Signalbox as Client, connect, type Owned } from '../../../src/client/index.js';
-import { type Load, payload, type Setup, type Side } from '../side.js';
+import { type Load, payload, type QueueSide, type Setup } from '../side.js';
 import { inFlight, seconds } from '../stats.js';
 
 /** Signalbox as its README shows it: the SDK over one WebSocket to a daemon in a process of its own. */
-export class Signalbox implements Side {
+export class SignalboxQueue implements QueueSide {
   #url = '';
   #client!: Client;
   #queue = '';
@@ -110,3 +110,5 @@ export class Signalbox implements Side {
     return connect({ url: this.#url, agent });
   }
 }
+
+export const side = new SignalboxQueue();
