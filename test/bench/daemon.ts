@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// dist/test/bench/daemon.js
-const root = fileURLToPath(new URL('../../..', import.meta.url));
+// dist/bench/test/bench/daemon.js
+export const root = fileURLToPath(new URL('../../../..', import.meta.url));
 
 /** BullMQ keeps every finished job unless told otherwise; so does the daemon here. */
 export const daemonSettings = {

@@ -13,6 +13,8 @@ export interface Plan {
   /** Events a subscriber gets one by one, and in bursts of `load.batch`. */
   readonly fanOutEvents: number;
   readonly fanOutBurstEvents: number;
+  /** So many come first: what a process needs once is there then, and what it had to spare is used. */
+  readonly firstConnections: number;
   readonly idleConnections: number;
   /** How long a feed goes on for while some do not read it. */
   readonly stoppedForMs: number;

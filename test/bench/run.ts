@@ -1,8 +1,9 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Contestant } from './contestant.js';
-import { daemonSettings } from './daemon.js';
+import { daemonSettings, root } from './daemon.js';
 import { firstRound, type Line, type Plan, type Sample } from './line.js';
 import { lines } from './lines.js';
 import { plans } from './plan.js';
@@ -73,7 +74,7 @@ function bounded<T>(work: Promise<T>, what: string, limitMs: number): Promise<T>
   return Promise.race([work, limit]).finally(() => clearTimeout(timer));
 }
 
-const packageJson = (name: string): URL => new URL(`../../../node_modules/${name}/package.json`, import.meta.url);
+const packageJson = (name: string): string => join(root, 'node_modules', name, 'package.json');
 const isInstalled = (name: string): boolean => name === 'signalbox' || existsSync(packageJson(name));
 const versionOf = (name: string): string =>
   isInstalled(name) ? JSON.parse(readFileSync(packageJson(name), 'utf8')).version : 'not installed';

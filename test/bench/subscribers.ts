@@ -30,9 +30,14 @@ export class Subscribers {
     if (line !== undefined) await Promise.all(this.#pools.map((pool) => pool.ask('ask', line)));
   }
 
-  /** Resolves when everybody who reads has got `events` more; with what all of them got. */
-  async expect(events: number): Promise<Tally> {
-    const tallies = await Promise.all(this.#pools.map((pool) => pool.ask('expect', events)));
+  /** From here on `events` are waited for at everybody who reads. */
+  async expect(events: number): Promise<void> {
+    await Promise.all(this.#pools.map((pool) => pool.ask('expect', events)));
+  }
+
+  /** Resolves when everybody who reads has them; with what all of them got. */
+  async arrived(): Promise<Tally> {
+    const tallies = await Promise.all(this.#pools.map((pool) => pool.ask('arrived')));
     return tallies.reduce((sum, { lines, messages, bytes }) => ({
       lines: sum.lines + lines,
       messages: sum.messages + messages,

@@ -10,9 +10,10 @@ const dataBytes = 100;
 
 /** Publishes what `stream` says to everybody who reads; answers what they got and the seconds until the last had it. */
 async function deliver(side: Contestant, subscribers: Subscribers, stream: Stream) {
+  await subscribers.expect(stream.events);
   const startedAt = performance.now();
   const published = side.ask('publish', stream).then(() => performance.now());
-  const [publishedAt, tally] = await Promise.all([published, subscribers.expect(stream.events)]);
+  const [publishedAt, tally] = await Promise.all([published, subscribers.arrived()]);
   const endedAt = performance.now();
   return { tally, took: (endedAt - startedAt) / 1000, behindMs: Math.max(0, endedAt - publishedAt) };
 }
@@ -36,9 +37,6 @@ const fanOut = (id: string, events: Sizes, inBursts: boolean, rows: readonly Row
 });
 
 const perMessage: Row = { value: 'messages', title: '  events a message', unit: 'events' };
-
-/** First so many connections that what a process needs once is there. */
-const firstConnections = 100;
 
 const memory = (value: string, title: string, amount?: number): Row => ({
   value,
@@ -82,8 +80,8 @@ export const feedLines: readonly Line[] = [
       memory('subscribed', '  that is subscribed'),
       memory('session', '  and has a session'),
     ],
-    async measure(side, { idleConnections: count }) {
-      needSockets(count + firstConnections);
+    async measure(side, { firstConnections, idleConnections: count }) {
+      needSockets(firstConnections + count);
       const { url, subscribe, session } = await side.ask('address');
       return Subscribers.use(url, firstConnections, async () => {
         const before = await settledRssBytes(side.server);

@@ -31,13 +31,18 @@ export class SubscriberPool {
     await inFlight(this.#reading.length, width, (i) => this.#reading[i]!.ask(line));
   }
 
-  /** Resolves when `events` more have arrived at each that reads; not one more may have. */
-  expect(events: number): Promise<Tally> {
-    if (this.#broken) return Promise.reject(this.#broken);
-    if (this.#tally.lines > 0) return Promise.reject(new Error(`${this.#tally.lines} events more than were published`));
+  /** From here on `events` are waited for at each that reads. Said before they are published. */
+  async expect(events: number): Promise<void> {
+    if (this.#tally.lines > 0) throw new Error(`${this.#tally.lines} events more than were published`);
     this.#wanted = events * this.#reading.length;
+  }
+
+  /** Resolves when all of them are there. */
+  arrived(): Promise<Tally> {
     return new Promise((resolve, reject) => {
       this.#complete = { resolve, reject };
+      if (this.#broken) reject(this.#broken);
+      else this.#look();
     });
   }
 

@@ -35,7 +35,7 @@ class RawServer implements FeedSide {
 
 /** As a line of the feed, byte for byte but for the digits in it. */
 const line = (offset: number, dataBytes: number): string =>
-  `{"op":"event","offset":${offset},"event":{"id":"AbCdEfGhIjKlMnOp:${offset}","source":"/agent/publisher",` +
+  `{"op":"event","offset":${offset},"event":{"id":"abcdefghijk:${offset}","source":"/agent/publisher",` +
   `"type":"bench.tick","time":"2026-01-01T00:00:00.000Z","data":${JSON.stringify(payload(dataBytes))}}}`;
 
 async function taken(socket: WebSocket): Promise<void> {
