@@ -31,6 +31,7 @@ export const plans: Readonly<Record<Size, Plan>> = {
     latencySamples: 150,
     memoryTasks: 20_000,
     fanOutEvents: 150,
+    stoppedForMs: 4000,
     handOffs: 30,
     lockPairs: 5000,
   },
