@@ -22,7 +22,20 @@ export interface Report {
   readonly frozen: string;
   readonly watcherCuts: number;
   readonly seconds: number;
+  /** Calls of the model under the limit, as the model counted them: answered, refused with 429, share of its rate. */
+  readonly served: number;
+  readonly refused: number;
+  readonly share: number;
+  /** The same without a limit, and how many documents came to a result then. */
+  readonly aloneResults: number;
+  readonly aloneServed: number;
+  readonly aloneRefused: number;
+  readonly aloneShare: number;
+  readonly aloneSeconds: number;
 }
+
+/** Least share of the model's rate that the agents must use together. */
+const shareLeast = 0.9;
 
 /** Everything that did not hold, in words; empty if the demo is what it claims. */
 export function failures(report: Report): string[] {
@@ -43,6 +56,18 @@ export function failures(report: Report): string[] {
     [report.killed !== '', 'no agent was killed'],
     [report.frozen !== '', 'no agent was frozen and thawed'],
     [report.watcherCuts > 0, 'the watcher was not cut'],
+    [report.served >= report.documents, `the model was asked ${report.served} times for ${report.documents} documents`],
+    [report.refused === 0, `${report.refused} calls under the limit were answered 429`],
+    [
+      report.share >= shareLeast,
+      `only ${percent(report.share)} of the model's rate was used; ${percent(shareLeast)} must be`,
+    ],
+    [
+      report.aloneResults === report.documents,
+      `${report.aloneResults} results for ${report.documents} documents without a limit`,
+    ],
+    // Otherwise the rate was never reached, and that nobody met a 429 under the limit says nothing.
+    [report.aloneRefused > 0, 'no call without a limit was answered 429'],
   ];
   return checks.filter(([holds]) => !holds).map(([, text]) => text);
 }
@@ -63,6 +88,19 @@ export function rowsOf(report: Report): [string, string | number][] {
     ['tasks/s', Math.round(report.results / report.seconds)],
   ];
 }
+
+/** The two runs beside each other, as the model counted its calls. */
+export function callRowsOf(report: Report): [string, string, string][] {
+  return [
+    ['answered', `${report.served}`, `${report.aloneServed}`],
+    ['refused with 429', `${report.refused}`, `${report.aloneRefused}`],
+    ['share of the quota used', percent(report.share), percent(report.aloneShare)],
+    ['seconds', report.seconds.toFixed(1), report.aloneSeconds.toFixed(1)],
+  ];
+}
+
+/** Rounded down: what is shown as enough is enough. */
+const percent = (share: number): string => `${Math.floor(share * 100)}%`;
 
 /** How many places differ between what was seen and what is in the log, both as offsets in order. */
 export function differences(seen: readonly number[], log: readonly number[]): number {
