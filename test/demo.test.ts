@@ -55,13 +55,23 @@ const good: Report = {
   frozen: 'reader-6',
   watcherCuts: 1,
   seconds: 10,
+  served: 503,
+  refused: 0,
+  share: 0.94,
+  aloneResults: 500,
+  aloneServed: 500,
+  aloneRefused: 800,
+  aloneShare: 0.87,
+  aloneSeconds: 11,
 };
 
+/** A rate that half of the documents fill, so that there is something to wait for, and that for two short minutes. */
+const hurried = ['--documents', '500', '--think-ms', '60', '--rate', '249', '--minute-ms', '4000'];
+
 describe('npm run demo', () => {
-  it.concurrent('500 documents, 10 agents, one killed, one frozen, a watcher cut: everything holds, and the table says so', async ({
-    expect,
-  }) => {
-    const { code, out, log } = await finish(start('--documents', '500', '--think-ms', '60'));
+  // One after the other: the two would take the time from each other that the model's rate is measured by.
+  it('[R25] 500 documents, 10 agents, a model with a rate, one killed, one frozen, a watcher cut: everything holds, and the table says so', async () => {
+    const { code, out, log } = await finish(start(...hurried));
     expect(log + out).not.toContain('does not hold');
     expect(code).toBe(0);
     const cell = (name: string): string => new RegExp(`^${name} +(\\S+)$`, 'm').exec(out)?.[1] ?? '';
@@ -73,10 +83,19 @@ describe('npm run demo', () => {
     expect(cell('events seen by the watcher')).toBe(cell('events in the log'));
     expect(Number(cell('tasks/s'))).toBeGreaterThan(0);
     expect(log).toMatch(/\d+\/500 read/);
+    const pair = (name: string): number[] =>
+      (new RegExp(`^${name} +(\\d+)%? +(\\d+)%?$`, 'm').exec(out) ?? []).slice(1).map(Number);
+    const [answered, refused, share] = ['answered', 'refused with 429', 'share of the quota used'].map(pair);
+    expect(answered![0]).toBeGreaterThanOrEqual(500);
+    expect(answered![1]).toBeGreaterThanOrEqual(500);
+    expect(refused![0]).toBe(0);
+    expect(refused![1]).toBeGreaterThan(0);
+    expect(share![0]).toBeGreaterThanOrEqual(90);
   }, 120_000);
 
-  it.concurrent('fewer documents than it promises is a failure that is named', async ({ expect }) => {
-    const { code, out } = await finish(start('--documents', '40', '--think-ms', '300', '--json'));
+  it('fewer documents than it promises is a failure that is named', async () => {
+    const rate = ['--rate', '19', '--minute-ms', '3000'];
+    const { code, out } = await finish(start('--documents', '40', '--think-ms', '300', ...rate, '--json'));
     expect(code).toBe(1);
     const { documents, results, failures } = JSON.parse(out) as Report & { failures: string[] };
     expect({ documents, results }).toEqual({ documents: 40, results: 40 });
@@ -110,7 +129,7 @@ describe('the verdict', () => {
   });
 
   it.each<[keyof Report, Partial<Report>]>([
-    ['documents', { documents: 499, results: 499 }],
+    ['documents', { documents: 499, results: 499, aloneResults: 499 }],
     ['results', { results: 499 }],
     ['wrong', { wrong: 1 }],
     ['duplicates', { duplicates: 1 }],
@@ -123,6 +142,11 @@ describe('the verdict', () => {
     ['killed', { killed: '' }],
     ['frozen', { frozen: '' }],
     ['watcherCuts', { watcherCuts: 0 }],
+    ['served', { served: 499 }],
+    ['refused', { refused: 1 }],
+    ['share', { share: 0.89 }],
+    ['aloneResults', { aloneResults: 499 }],
+    ['aloneRefused', { aloneRefused: 0 }],
   ])('%s can fail it', (_, broken) => {
     expect(failures({ ...good, ...broken })).toHaveLength(1);
   });
