@@ -77,7 +77,7 @@ export class Core {
     const sessionLost = (session: string): void => {
       if (session === this.session.identity?.session) this.sessionLost();
     };
-    this.news = new News({ crew, locks, limits, onces, sessionLost }, (answer) => this.requests.settle(answer));
+    this.news = new News({ crew, locks, limits, onces, sessionLost }, (frame) => this.onFrame(frame));
     this.link = this.makeLink();
     this.feed = this.makeFeed();
   }
@@ -115,7 +115,7 @@ export class Core {
       },
       // After a freeze, before anything of this message can wake a handler.
       message: () => this.holder.check(),
-      frame: (frame) => this.onFrame(frame),
+      frame: (frame) => this.news.read(frame),
       drained: () => this.requests.flush(),
       cut: (code, reason, delayMs) => {
         this.isOpen = false;
@@ -232,7 +232,7 @@ export class Core {
 
   private onFrame(frame: Frame): void {
     if (frame.id !== undefined) {
-      this.news.answer(frame);
+      this.requests.settle(frame);
       return;
     }
     switch (frame.op) {
@@ -241,13 +241,6 @@ export class Core {
         break;
       case 'tasks':
         this.crew.tasks(frame);
-        break;
-      case 'revoked':
-      case 'cancel':
-      case 'granted':
-      case 'waitEnded':
-      case 'lost':
-        this.news.tell(frame);
         break;
       case 'gap':
         this.feed.gap(frame);

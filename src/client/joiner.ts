@@ -35,7 +35,7 @@ const itemsMax = 50;
 const envelopeBytes = 200;
 
 /**
- * Joins what is asked in one turn into as few requests as the wire allows. Each item is made into JSON once, keeps its
+ * Joins what is asked in one turn into few requests. Each item is made into JSON once, keeps its
  * own answer, and fails alone: a batch that is refused whole because one item is malformed is cut in halves until the
  * culprit is by itself (nothing of a refused batch was stored, and the items name their tasks).
  */

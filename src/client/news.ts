@@ -23,40 +23,39 @@ interface Lost {
   readonly reason: EndReason;
 }
 
+/** What has become of something that is ours, or that we wait for. */
+const news = new Set<unknown>(['revoked', 'cancel', 'granted', 'waitEnded', 'lost']);
+
 /**
- * What the daemon says about things that are ours (granted, lost, revoked), in step with its answers. A line must find
- * what the answer before it has brought, and an answer reaches its caller some microtasks after the next line of the same
- * message is read: a lock that is broken right behind its grant would be lost to nobody and run on. So such a line behind
- * an answer is told a turn later, and answers behind it wait for it; and behind the answer to a resume it is not told
- * before the holdings in that were taken in.
+ * Reads lines in their order. News (granted, lost, revoked) must find what the answer before it has brought, and an answer
+ * reaches its caller some microtasks after the next line of the same message is read: a lock that is broken right behind
+ * its grant would be lost to nobody and run on. So news behind an answer waits for the next turn, and everything behind it
+ * waits too; and behind the answer to a resume it waits until the holdings in that were taken in.
  */
 export class News {
   private readonly keepers: Keepers;
-  private readonly settle: (answer: Frame) => void;
-  /** Lines in their order. As many as the session has holdings, waits and requests, at most. */
+  private readonly others: (frame: Frame) => void;
+  /** Of one turn; while a session opens, as many as it has holdings and waits. */
   private frames: Frame[] = [];
   private held = false;
   /** An answer of this turn may still be on its way to its caller. */
   private answered = false;
   private armed = false;
 
-  constructor(keepers: Keepers, settle: (answer: Frame) => void) {
+  constructor(keepers: Keepers, others: (frame: Frame) => void) {
     this.keepers = keepers;
-    this.settle = settle;
+    this.others = others;
   }
 
-  tell(frame: Frame): void {
-    if (!this.held && !this.answered && this.frames.length === 0) this.pass(frame);
-    else {
-      this.frames.push(frame);
-      this.arm();
+  read(frame: Frame): void {
+    const isNews = news.has(frame.op);
+    const waits = this.held ? isNews : this.frames.length > 0 || (isNews && this.answered);
+    if (!waits) {
+      this.take(frame, isNews);
+      return;
     }
-  }
-
-  answer(frame: Frame): void {
-    // While a session opens, the answers are what it waits for.
-    if (!this.held && this.frames.length > 0) this.frames.push(frame);
-    else this.take(frame);
+    this.frames.push(frame);
+    this.arm();
   }
 
   hold(): void {
@@ -72,10 +71,13 @@ export class News {
     this.frames = [];
   }
 
-  private take(answer: Frame): void {
-    this.answered = true;
-    this.arm();
-    this.settle(answer);
+  private take(frame: Frame, isNews: boolean): void {
+    if (frame.id !== undefined) {
+      this.answered = true;
+      this.arm();
+    }
+    if (isNews) this.pass(frame);
+    else this.others(frame);
   }
 
   private arm(): void {
@@ -89,14 +91,14 @@ export class News {
   }
 
   private drain(): void {
-    let at = 0;
-    for (; at < this.frames.length && !this.held; at++) {
-      const frame = this.frames[at]!;
-      if (frame.id !== undefined) this.take(frame);
-      else if (this.answered) break;
-      else this.pass(frame);
+    while (this.frames.length > 0) {
+      // While a session opens only news waits: the answers are what it opens by.
+      const at = this.held ? this.frames.findIndex(({ op }) => !news.has(op)) : 0;
+      const frame = this.frames[at];
+      if (!frame || (!this.held && this.answered && news.has(frame.op))) return;
+      this.frames.splice(at, 1);
+      this.take(frame, news.has(frame.op));
     }
-    this.frames.splice(0, at);
   }
 
   private pass(frame: Frame): void {

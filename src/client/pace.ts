@@ -10,7 +10,7 @@ interface Advice {
 }
 
 /**
- * How fast a producer may be: what a queue under pressure advises is waited between one request to it and the next. What
+ * How fast a producer may be: what a queue under pressure advises is waited between one turn's requests to it and the next. What
  * is asked for meanwhile leaves together, so a caller that awaits each answer is slowed to one task a delay.
  */
 export class Pace {

@@ -78,7 +78,7 @@ const bounds = {
 };
 
 /**
- * The queue commands of all connections of a namespace, joined by turn of the event loop into one script each, together
+ * The queue commands of all connections of a namespace, joined by turn of the event loop into a script or two each, together
  * with what the idle workers of this daemon want.
  */
 export class QueueJoins {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type Any, silence } from './fake-daemon.js';
+import { type Any, event, silence } from './fake-daemon.js';
 import { client, fakeDaemon, rejection, useRig } from './rig.js';
 
 useRig();
@@ -51,4 +51,25 @@ test('a wait that is granted in the very message that resumes its session is gra
   };
   daemon.peer.cut();
   expect(await run).toBe(7);
+});
+
+// The story: news waited for its turn, the answer to a subscription waited behind it, and the events behind that did not:
+// they came to a subscription that nobody had told yet where it stands, and were lost without a gap.
+test('what follows news that waits comes behind it, events of a new subscription too', async () => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  daemon.on['feed.subscribe'] = ({ peer, id }) => {
+    peer.send(
+      { id: 999_999, ok: {} },
+      { op: 'cancel', task: 'nobody', fence: 1 },
+      { id, ok: { subscription: 's1', from: 'e1:100', head: 'e1:102', missed: 0 } },
+      event(101),
+      event(102),
+    );
+    return silence;
+  };
+  const got: unknown[] = [];
+  await sb.subscribe({ types: ['>'] }, (delivery) => got.push(delivery.event?.id));
+  await sb.ping();
+  expect(got).toEqual(['e1:101', 'e1:102']);
 });
