@@ -75,7 +75,7 @@ do
     local rows = {}
     for queue, rule in pairs(rules) do
       local depth = admission.depth(queue)
-      local level = rule.rejected > 0 and 3 or math.max(rule.level, admission.levelAt(rule, depth))
+      local level = math.max(rule.level, admission.levelAt(rule, depth))
       admission.settle(rule, level, depth, 'depth')
       rows[#rows + 1] = { queue, level, admission.delay(rule, level, depth) or '', 1 }
     end

@@ -215,7 +215,11 @@ function puts.pressure()
   local rows = admission.close()
   for queue, depth in pairs(depths) do
     local max = queueOf(queue).maxDepth
-    if max and depth >= max then rows[#rows + 1] = { queue, 3, '', queueOf(queue).admission and 1 or 0 } end
+    -- What went straight to a worker is not in the way of anybody; producers that pause by advice go on pausing.
+    if max and depth >= max and admission.depth(queue) + call('ZCARD', P .. 'scheduled:' .. queue) >= max then
+      local advised = queueOf(queue).admission
+      rows[#rows + 1] = { queue, 3, advised and 1000 or '', advised and 1 or 0 }
+    end
   end
   if memoryIsShort() then
     local met = {}
