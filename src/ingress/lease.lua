@@ -7,10 +7,10 @@ local key = P .. 'ingress'
 local lease = call('HMGET', key, 'daemon', 'fence', 'until', 'mark', 'count', 'heardAt')
 local holder, mine = lease[1] or '', lease[1] == daemon and lease[2] == fence
 
-if fence ~= '' and not mine then return turn.close({ 0, holder, 0 }) end
+if fence ~= '' and not mine then return turn.close({ 0, holder, 0, '', '', int(turn.now) }) end
 if not mine and holder ~= '' and holder ~= daemon and tonumber(lease[3]) > turn.lease then
   call('PUBLISH', 'sb:ingress', namespaceName .. ' ?') -- a new standby: it needs a mark to count from
-  return turn.close({ 0, holder, int(tonumber(lease[3]) - turn.lease) })
+  return turn.close({ 0, holder, int(tonumber(lease[3]) - turn.lease), '', '', int(turn.now) })
 end
 
 local held = mine and fence or int(nextFence())

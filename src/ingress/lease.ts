@@ -101,13 +101,13 @@ export class IngressLease {
   async #ask(fence: string, { place, doneAgoMs }: Done): Promise<readonly [number, string, string, string, string]> {
     const { mark, count } = place;
     const args = [this.#namespace.name, fence, this.#leaseMs, mark, count, this.atMs(doneAgoMs), ++this.#marks];
-    type Reply = [number, string, string, string, string, string?];
+    type Reply = [number, string, string, string, string, string];
     const [taken, holder, reached, behind, agoMs, time] = await this.#namespace.call<Reply>(leaseScript, args);
     this.#sawTime(time);
     return [taken, holder, reached, behind, agoMs];
   }
 
-  #sawTime(time: string | number | undefined): void {
-    if (time !== undefined) this.#anchor = { redis: Number(time), own: performance.now() };
+  #sawTime(time: string | number): void {
+    this.#anchor = { redis: Number(time), own: performance.now() };
   }
 }
