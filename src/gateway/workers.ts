@@ -227,9 +227,9 @@ export class WorkerPool implements Dispatcher {
     let more = false;
     for (let at = 0; at < got.length; at += 4) {
       const want = got[at] as number;
-      const [task, fence, line] = got.slice(at + 1, at + 4) as [string, string, string];
-      if (want > 0) given[want - 1]!.push({ task, fence: Number(fence), line });
-      else if (want === 0) more = true;
+      if (want > 0) {
+        given[want - 1]!.push({ task: got[at + 1] as string, fence: Number(got[at + 2]), line: got[at + 3] as string });
+      } else if (want === 0) more = true;
       else gone.add(-want - 1);
     }
     rows.forEach(({ taker, count, generation }, i) => {

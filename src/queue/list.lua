@@ -15,9 +15,10 @@ end
 
 -- What a page does not show: result, progress, saved, history.
 local function withoutBulk(run)
-  for i = 18, 22 do
-    if run[i] and i ~= 19 then run[i] = '' end
-  end
+  if run[RESULT] then run[RESULT] = '' end
+  if run[PROGRESS] then run[PROGRESS] = '' end
+  if run[SAVED] then run[SAVED] = '' end
+  if run[HISTORY] then run[HISTORY] = '' end
 end
 
 local word = set == 'ready' and 'waiting' or set

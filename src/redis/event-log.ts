@@ -159,6 +159,7 @@ export class EventLog implements Service {
     this.#adapt(entries);
     // A script's reply arrives together with the entry it wrote: who waits for the reply goes first.
     await new Promise(setImmediate);
+    this.#stop.signal.throwIfAborted();
     await this.#take(entries);
   }
 

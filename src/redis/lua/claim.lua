@@ -10,7 +10,7 @@
 local claims = { wants = {}, straight = {}, rows = {}, steps = 0, bytes = 0, tasks = 0, bite = 16, bytesMax = 1048576 }
 local function spent() return claims.bytes >= claims.bytesMax or claims.tasks >= 200 or claims.steps >= 3000 end
 
--- One row of the reply, in four places of one list: Redis looks at every inner list for six names that replies may have.
+-- One row of the reply, in four places of one list: Redis looks at every inner list for the names that special replies have.
 local function answer(index, id, fence, line)
   local rows, at = claims.rows, #claims.rows
   rows[at + 1], rows[at + 2], rows[at + 3], rows[at + 4] = index, id, fence, line
@@ -105,7 +105,10 @@ local function handOut(want, head, run, score)
   local known, fence = queueOf(head.queue), nextFence()
   local fenceText = int(fence)
   local lease, timeout = head.lease or want.lease or known.lease, head.timeout or known.timeout
-  if run then run[ENDED], run[DUE], run[DUENO], run[ENDING], run[LEASE], run[TIMEOUT] = false end
+  if run then
+    run[ENDED], run[DUE], run[DUENO] = false, false, false
+    run[ENDING], run[LEASE], run[TIMEOUT] = false, false, false
+  end
   run = run or newRun(head, 'active', score)
   run[STATE], run[FENCE], run[SCORE], run[STARTED], run[ATTEMPT] = 'active', fence, score, turn.now, run[ATTEMPT] + 1
   run[SESSION], run[WORKER], run[AGENT] = want.session, want.worker, session(want.session).agent
@@ -168,7 +171,8 @@ end
 
 -- A new task that finds a worker while nothing waits in its queue goes straight to it: it would be the next one anyway,
 -- so the sets of those who wait need not be written and read back. Only while all new tasks of the queue share tenant,
--- kind and priority, and not behind one that could not go: else order is what the lanes say. True if it went.
+-- kind and priority, and not behind one that could not go: else order is what the lanes say. One with startBy or deadline may
+-- be too late already, and its timer is written after it would be taken back. True if it went.
 function claims.direct(head, tail, score)
   local known = queueOf(head.queue)
   if known.idle == nil then
@@ -178,7 +182,8 @@ function claims.direct(head, tail, score)
   if not known.idle then return false end
   for _, want in ipairs(claims.wants) do
     local size = #tail + 1000
-    local fits = not want.room or want.bytes == 0 or want.bytes + size <= want.room
+    local fits = (not want.room or want.bytes == 0 or want.bytes + size <= want.room) and
+      (claims.bytes == 0 or claims.bytes + size <= claims.bytesMax)
     if want.queue == head.queue and want.count > 0 and fits and (not want.kinds or want.serves[head.kind]) then
       local attempts, timeout, lease, _, _, _, from = struct.unpack('ssssss', tail)
       head.attempts, head.timeout, head.lease = tonumber(attempts), tonumber(timeout), tonumber(lease)

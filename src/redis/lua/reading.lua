@@ -34,7 +34,7 @@ local function flat(packed)
   if not packed then return '' end
   local run, out = cmsgpack.unpack(packed), {}
   for i, value in ipairs(run) do
-    if i == 22 then out[i] = value and rowsOf(value) or ''
+    if type(value) == 'table' then out[i] = rowsOf(value)
     elseif type(value) == 'number' then out[i] = string.format('%.0f', value)
     else out[i] = value or '' end
   end

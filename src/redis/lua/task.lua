@@ -47,7 +47,6 @@ local function name(text)
   return known
 end
 
-
 -- JSON of a client as it may stand in an event. Rows of the log are parted by tabs: the only control characters that
 -- JSON has are blanks between its words.
 local function oneRow(text) return (string.gsub(text, '[%z\1-\31]', ' ')) end
@@ -173,6 +172,7 @@ local function disarm(run, id, letters)
 end
 
 local function save(id, run)
+  -- 27 places; the first 17 are what newRun sets.
   local last = 27
   while last > 17 and not run[last] do
     run[last] = nil
