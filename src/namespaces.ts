@@ -3,13 +3,11 @@ import { Refusal } from './errors.js';
 import { Loop } from './lib/loop.js';
 import type { Service } from './lib/service.js';
 import type { Client } from './redis/connection.js';
-import { metaKey, namespacesKey } from './redis/keys.js';
+import { namespacesKey } from './redis/keys.js';
 import { toRefusal } from './redis/namespace.js';
 import { lua } from './redis/script.js';
+import { upgrade } from './redis/upgrade.js';
 import { ServedNamespace, type ServedOptions } from './served-namespace.js';
-
-/** Stored-format version this program writes. A namespace of a newer one is refused; there is no older one yet. */
-const format = 1;
 
 const script = lua(import.meta.url, './namespaces.lua', ['max']);
 
@@ -86,7 +84,7 @@ export class Namespaces implements Service {
       });
     }
     const served = new ServedNamespace({ ...this.#options, name });
-    await this.#checkFormat(served);
+    await upgrade(served.namespace, this.#client);
     await served.start();
     this.#served.set(name, served);
     return served;
@@ -99,15 +97,6 @@ export class Namespaces implements Service {
     return (await runner.run(script, [namespacesKey], args).catch((error) => {
       throw toRefusal(error, script.name);
     })) as string[];
-  }
-
-  async #checkFormat({ namespace }: ServedNamespace): Promise<void> {
-    const stored = Number((await this.#client.hget(metaKey(namespace.name), 'format')) ?? format);
-    if (stored <= format) return;
-    throw new Refusal(
-      'UNAVAILABLE',
-      `namespace ${namespace.name} is stored in format ${stored}; this daemon knows ${format}: run a newer one`,
-    );
   }
 
   /** What other daemons have opened is served here too, and what is served here is known to all after a FLUSHALL. */

@@ -143,7 +143,7 @@ function turn.close(reply)
       call('XTRIM', P .. 'log', 'MINID', int(turn.tail + 1))
     end
   end
-  call('HSET', KEYS[1], 'format', 1, 'offset', int(turn.offset), 'epoch', turn.epoch, 'replid', turn.replid,
+  call('HSET', KEYS[1], 'format', 2, 'offset', int(turn.offset), 'epoch', turn.epoch, 'replid', turn.replid,
     'fence', int(turn.last), 'skew', int(turn.skew), 'seen', int(turn.now), 'tail', int(turn.tail),
     'bytes', int(turn.bytes), 'second', turn.second)
   return { int(turn.last), turn.epoch .. ':' .. int(turn.offset), reply }
