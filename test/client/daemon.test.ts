@@ -1,5 +1,7 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Defer } from '../../src/client/index.js';
+import { until } from '../support/until.js';
 import { deferred } from './fake-daemon.js';
 import { client, queue, useDaemon } from './real.js';
 
@@ -104,24 +106,26 @@ test('cancel and revoke reach the handler with their reasons', async () => {
 test('R11: a pool that scales while it runs never runs more than its size, and drains the queue', async () => {
   const sb = await client();
   const q = queue();
-  let now = 0;
-  let most = 0;
-  let done = 0;
+  let [now, most, done] = [0, 0, 0];
+  const enough = deferred();
   const all = deferred();
   const pool = sb.pool(q, { size: 1 }, async () => {
     most = Math.max(most, ++now);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await enough.promise;
+    await nextTurn();
     now--;
     if (++done === 300) all.resolve();
   });
   await Promise.all(Array.from({ length: 300 }, (_, n) => sb.enqueue(q, n)));
-  expect(most).toBeLessThanOrEqual(1);
+  await until(() => now === 1);
+  expect(most).toBe(1);
   await pool.scale(20);
-  while (done < 150) await new Promise((resolve) => setImmediate(resolve));
-  expect(most).toBeGreaterThan(5);
-  expect(most).toBeLessThanOrEqual(20);
+  await until(() => now === 20);
+  expect(done).toBe(0);
   await pool.scale(2);
-  while (now > 2) await new Promise((resolve) => setImmediate(resolve));
+  enough.resolve();
+  await until(() => now <= 2);
+  expect(most).toBe(20);
   most = 0;
   await all.promise;
   expect(most).toBeLessThanOrEqual(2);

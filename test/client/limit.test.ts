@@ -47,10 +47,12 @@ test('what a handler throws comes out, and its reservation is settled all the sa
 test('calls beyond the limit wait for their turn; never more at once than it says', async () => {
   const { sb, name } = await limited({ concurrency: { amount: 3 } });
   let [running, most] = [0, 0];
+  const full = deferred();
   const call = () =>
     sb.limit(name, { concurrency: 1 }, async () => {
       most = Math.max(most, ++running);
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      if (running === 3) full.resolve();
+      await full.promise;
       running--;
     });
   await Promise.all(Array.from({ length: 30 }, call));
@@ -120,8 +122,13 @@ test('the signal aborts by the rule of the holder when nothing is heard any more
 
 test('a lease of its own is renewed while the handler runs', async () => {
   const { sb, name, usage } = await limited({ concurrency: { amount: 1 } });
+  const endsAt = async (): Promise<number> => {
+    const { leases } = await sb.lease.list({});
+    return Date.parse(leases.find(({ kind }) => kind === 'reservation')!.endsAt!);
+  };
   const held = await sb.limit(name, { concurrency: 1 }, { leaseMs: 400 }, async ({ signal }) => {
-    await new Promise((resolve) => setTimeout(resolve, 1200));
+    const first = await endsAt();
+    await until(async () => (await endsAt()) > first + 800, 10_000);
     return [signal.aborted, (await usage()).concurrency?.reserved];
   });
   expect(held).toEqual([false, 1]);

@@ -173,7 +173,8 @@ test.each(['lock.acquire', 'lock.release'])(
   },
 );
 
-test('a wait outlives its socket: the client comes back and is granted', async () => {
+/** One client holds a lock until `done` opens, another one waits for it behind a link that can be broken. */
+async function waitingBehind() {
   const { sb, link } = await behind();
   const other = await client({ agent: 'a2' });
   const name = fresh();
@@ -182,6 +183,11 @@ test('a wait outlives its socket: the client comes back and is granted', async (
   await told('lock.granted', name);
   const waiting = sb.lock(name, () => 'granted');
   await told('lock.waiting', name);
+  return { link, name, done, holding, waiting };
+}
+
+test('a wait outlives its socket: the client comes back and is granted', async () => {
+  const { link, done, holding, waiting } = await waitingBehind();
   link.cut();
   await sleep(20);
   done.open();
@@ -190,14 +196,7 @@ test('a wait outlives its socket: the client comes back and is granted', async (
 });
 
 test('what was granted on a link that had just died is found in the holdings', async () => {
-  const { sb, link } = await behind();
-  const other = await client({ agent: 'a2' });
-  const name = fresh();
-  const done = gate();
-  const holding = other.lock(name, () => done.opened);
-  await told('lock.granted', name);
-  const waiting = sb.lock(name, () => 'granted');
-  await told('lock.waiting', name);
+  const { link, name, done, holding, waiting } = await waitingBehind();
   link.silence();
   done.open();
   await holding;
