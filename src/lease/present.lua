@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
--- A resumed session has its socket: its waits stand in their queues again, under their old tickets. Until now it was passed
--- over, so that whatever it is granted comes after the reply that told it what it held. Args: id, binding, cursor. Answers
+-- A resumed session has its socket: the grace of the one before is over, and its waits stand in their queues again, under
+-- their old tickets. Until now it was passed over, so that whatever it is granted comes after the reply that told it what it held. Args: id, binding, cursor. Answers
 -- where to go on ('' when done), and whether queues are left to go on with.
 -- @include lock-grant
 -- @include limit-wait
 -- @include pages
 if not speaks(id, binding) then return turn.close({ '', 0 }) end
+call('ZREM', P .. 'grace', id)
 call('HDEL', P .. 'session:' .. id, 'away')
 session(id).away = false
 local rows = pageOf(P .. 'held:' .. id, cursor ~= '' and cursor or int(bands.kept) .. ' ', 200)

@@ -7,9 +7,10 @@ import { lua } from '../redis/script.js';
 const script = lua(import.meta.url, './present.lua', ['id', 'binding', 'cursor']);
 
 /**
- * A session was resumed and is bound to its socket: its waits stand in their queues again. Not part of the
- * answer: whatever is granted by it is pushed, behind the reply that showed it waiting. Goes on until it is done or
- * the socket is gone; until then the session is passed over.
+ * A session was resumed and is bound to its socket: what it holds stays, and its waits stand in their queues again. Not
+ * part of the resume: that one's reply may never arrive, and then nobody holds the session. Whatever is granted by this
+ * is pushed, behind the reply that showed it waiting. Goes on until it is done or the socket is gone; until then the
+ * session is passed over, and its work goes back when the grace is over.
  */
 export function present(namespace: Namespace, session: SessionRef, connection: ConnectionPort): void {
   void bringBack(namespace, session, connection);

@@ -114,16 +114,14 @@ async function resume({ session, key }: { session: string; key: string }, contex
   const ref: SessionRef = { id: session, agent, tenant, binding: Number(binding), ttlMs, graceMs };
   attach(ref, namespace, connection);
   const lastClose = last === '' ? {} : { lastClose: JSON.parse(last) as { code: number; reason: string; at: string } };
-  // A page that is full may have cut off waits.
-  if (rows.length >= 1000 || rows.some(([kind]) => kind !== 'task')) present(namespace, ref, connection);
+  if (rows.length > 0) present(namespace, ref, connection);
   const holdings = fitting(rows.map(holdingOf), config.gateway.lineBytes / 2);
   return { session, key, ttlMs, graceMs, resumed: true, position, holdings, ...lastClose };
 }
 
 function attach(ref: SessionRef, namespace: Namespace, connection: ConnectionPort): void {
   connection.attach(ref);
-  // The socket went while Redis was asked. Nobody holds the session then, and nobody else will notice: without this a
-  // resume that came too late would call off the grace of the socket before it, and its work would wait for the ttl.
+  // The socket went while Redis was asked: nobody holds the session then, and nobody else will notice.
   if (connection.session !== ref) socketGone(namespace, ref, 'broken').catch(() => undefined);
 }
 

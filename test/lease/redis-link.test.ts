@@ -107,6 +107,25 @@ describe('while Redis cannot be reached', () => {
     third.cut();
   });
 
+  test('[6e] a resume that is carried out, but whose reply is lost: the grace of the socket before it runs on', async () => {
+    const wire = await near.session({ ttlMs: 60_000 });
+    const queue = await fill(await far.session(), 1);
+    await hold(wire, queue);
+    wire.cut();
+    const { session, key } = wire.opened;
+    const hasty = await near.wire();
+    const lost = proxy.swallowReply(session);
+    const resume = { session, key };
+    expect(away).toContain((await hasty.refused('session.open', { agent: 'x', resume })).code);
+    await lost;
+    hasty.cut();
+    const [back] = await eventsOf(watcher, 'task.retried', queue, 1, 15_000);
+    expect(back.event.data).toMatchObject({ reason: 'sessionLost', attempt: 1 });
+    const third = await far.wire();
+    expect(await third.call('session.open', { agent: 'x', resume })).toMatchObject({ resumed: true, holdings: [] });
+    third.cut();
+  });
+
   test('[1c] a clean close while Redis is away: the session is ended as soon as it is back', async () => {
     const wire = await near.session({ ttlMs: 30_000 });
     proxy.refuse();
