@@ -100,10 +100,11 @@ async function stopTaking(agent: Agent): Promise<void> {
 const idleMs = 2000;
 
 async function idleBesideWork({ world, agents, clerk }: Scene): Promise<string[]> {
-  const workers = agents.flatMap((agent) => [...agent.workers].map(([name, worker]) => ({ agent, name, worker })));
   const since = new Map<string, number>();
   const until = Date.now() + backMs;
   for (;;) {
+    // Asked anew every time: with a session that is lost meanwhile its workers go, too.
+    const workers = agents.flatMap((agent) => [...agent.workers].map(([name, worker]) => ({ agent, name, worker })));
     const ready: Any[] = [];
     for (const queue of queues) {
       const listed = await carriedOut(async () => {
