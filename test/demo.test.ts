@@ -67,9 +67,9 @@ const good: Report = {
 
 /**
  * A rate that half of the documents fill, so that there is something to wait for, and that for two short minutes. Beside
- * other test files a call may be 0.3 s longer on its way than the next one; a twentieth of the minute must be more.
+ * other test files a call may be 0.4 s longer on its way than the next one; a twentieth of the minute must be more.
  */
-const hurried = ['--documents', '500', '--think-ms', '60', '--rate', '249', '--minute-ms', '8000'];
+const hurried = ['--documents', '500', '--think-ms', '60', '--rate', '249', '--minute-ms', '12000'];
 
 describe('npm run demo', () => {
   // One after the other: the two would take the time from each other that the model's rate is measured by.
