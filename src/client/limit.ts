@@ -1,6 +1,7 @@
 import { Refusal } from '../errors.js';
 import { newId } from '../lib/ids.js';
 import { onAbort } from './abort.js';
+import { type Moment, now } from './clock.js';
 import type { HoldingRow } from './crew.js';
 import { Ended, type EndReason } from './errors.js';
 import { HeldCall } from './held-call.js';
@@ -14,7 +15,7 @@ const waitMsDefault = 60_000;
 const askAgainMs = 15_000;
 
 /** What a wait became: granted, or over for a reason; `ask`: nobody told, so it is asked again. */
-type Outcome = { readonly fence: number } | { readonly reason: string } | 'ask' | 'session';
+type Outcome = { readonly fence: number; readonly at: Moment } | { readonly reason: string } | 'ask' | 'session';
 type Tell = (outcome: Outcome) => void;
 
 /** The reservations of a client: those that wait and those that are spent by a handler. */
@@ -25,6 +26,8 @@ export class Limits {
   private readonly onError: (error: Error) => void;
   private readonly waits = new Map<string, Tell>();
   private readonly held = new Map<string, HeldCall>();
+  /** What was asked or granted up to then was so under a session that has ended. */
+  private lostAt = Number.NEGATIVE_INFINITY;
 
   constructor(requests: Requests, holder: Holder, timeoutMs: number, onError: (error: Error) => void) {
     this.requests = requests;
@@ -59,7 +62,7 @@ export class Limits {
 
   granted(frame: Frame): void {
     const { reservation, fence } = frame as unknown as { reservation: string; fence: number };
-    this.waits.get(reservation)?.({ fence });
+    this.waits.get(reservation)?.({ fence, at: now() });
   }
 
   waitEnded(frame: Frame): void {
@@ -81,6 +84,7 @@ export class Limits {
   }
 
   sessionLost(): void {
+    this.lostAt = performance.now();
     for (const call of this.held.values()) call.over('sessionLost');
     for (const tell of [...this.waits.values()]) tell('session');
   }
@@ -101,7 +105,8 @@ export class Limits {
       const params = { name, cost, reservation, waitMs: left, leaseMs, weight };
       const outcome = await this.ask(params, signal);
       if (outcome === 'ask') continue;
-      if (outcome === 'session') {
+      // The loss may overtake the answer, or meet it on its way to here: the next session knows nothing of that reservation.
+      if (outcome === 'session' || ('fence' in outcome && outcome.at.mono <= this.lostAt)) {
         reservation = newId();
         continue;
       }
@@ -131,8 +136,8 @@ export class Limits {
     let timer: NodeJS.Timeout | undefined;
     const unlisten = onAbort(signal, () => tell({ reason: 'aborted' }));
     try {
-      const { ok } = await this.requests.ask('limit.reserve', params, this.timeoutMs);
-      if (ok.state === 'granted') return { fence: ok.fence as number };
+      const { ok, sentAt } = await this.requests.ask('limit.reserve', params, this.timeoutMs);
+      if (ok.state === 'granted') return { fence: ok.fence as number, at: sentAt };
       timer = setTimeout(() => tell('ask'), Math.min(askAgainMs, waitMs + 1000));
       timer.unref();
       return await told;

@@ -39,6 +39,8 @@ export class Locks {
   private readonly onError: (error: Error) => void;
   private readonly waits = new Map<string, Wait>();
   private readonly held = new Map<string, HeldLock>();
+  /** What was asked or granted up to then was so under a session that has ended. */
+  private lostAt = Number.NEGATIVE_INFINITY;
 
   constructor(requests: Requests, holder: Holder, timeoutMs: number, onError: (error: Error) => void) {
     this.requests = requests;
@@ -110,6 +112,7 @@ export class Locks {
 
   /** The session has ended. What it held may be claimed back by the next one, if the store was lost with it. */
   sessionLost(): void {
+    this.lostAt = performance.now();
     for (const lock of this.held.values()) lock.orphan();
     for (const wait of [...this.waits.values()]) wait.tell('session');
   }
@@ -139,7 +142,8 @@ export class Locks {
       const params = paramsOf(names, options, grant, left);
       const outcome = await this.ask(grant, params, signal);
       if (outcome === 'ask') continue;
-      if (outcome === 'session') {
+      // The loss may overtake the answer, or meet it on its way to here: the next session knows nothing of that grant.
+      if (outcome === 'session' || ('held' in outcome && outcome.at.mono <= this.lostAt)) {
         grant = newId();
         continue;
       }

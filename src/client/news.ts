@@ -29,8 +29,8 @@ const news = new Set<unknown>(['revoked', 'cancel', 'granted', 'waitEnded', 'los
 /**
  * Reads lines in their order. News (granted, lost, revoked) must find what the answer before it has brought, and an answer
  * reaches its caller some microtasks after the next line of the same message is read: a lock that is broken right behind
- * its grant would be lost to nobody and run on. So news behind an answer waits for the next turn, and everything behind it
- * waits too; and behind the answer to a resume it waits until the holdings in that were taken in.
+ * its grant would be lost to nobody and run on. So news behind an answer, or behind a grant that somebody has waited for,
+ * waits for the next turn, and everything behind it waits too; and behind the answer to a resume it waits until the holdings in that were taken in.
  */
 export class News {
   private readonly keepers: Keepers;
@@ -38,7 +38,7 @@ export class News {
   /** Of one turn; while a session opens, as many as it has holdings and waits. */
   private frames: Frame[] = [];
   private held = false;
-  /** An answer of this turn may still be on its way to its caller. */
+  /** An answer or a grant of this turn may still be on its way to its caller. */
   private answered = false;
   private armed = false;
 
@@ -72,7 +72,7 @@ export class News {
   }
 
   private take(frame: Frame, isNews: boolean): void {
-    if (frame.id !== undefined) {
+    if (frame.id !== undefined || frame.op === 'granted') {
       this.answered = true;
       this.arm();
     }

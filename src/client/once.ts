@@ -37,6 +37,8 @@ export class Onces {
   private readonly holder: Holder;
   private readonly timeoutMs: number;
   private readonly held = new Map<string, HeldOnce>();
+  /** What was begun up to then was so under a session that has ended. */
+  private lostAt = Number.NEGATIVE_INFINITY;
 
   constructor(requests: Requests, holder: Holder, timeoutMs: number) {
     this.requests = requests;
@@ -85,6 +87,7 @@ export class Onces {
   }
 
   loseAll(reason: EndReason): void {
+    this.lostAt = performance.now();
     for (const call of [...this.held.values()]) this.lost({ name: call.key, fence: call.fence, reason });
   }
 
@@ -93,9 +96,14 @@ export class Onces {
     const until = performance.now() + waitMs;
     for (let pauseMs = lookAgainMs; ; pauseMs = Math.min(pauseMs * 2, lookAgainMaxMs)) {
       signal?.throwIfAborted();
-      const { ok } = await this.requests.ask('once.begin', params, this.timeoutMs);
+      const { ok, sentAt } = await this.requests.ask('once.begin', params, this.timeoutMs);
       const begun = ok as unknown as Begun;
-      if (begun.state !== 'inProgress') return begun;
+      if (begun.state === 'done') return begun;
+      if (begun.state !== 'inProgress') {
+        // The loss has overtaken the answer: nobody keeps the key for us any more.
+        if (sentAt.mono <= this.lostAt) throw new Ended('sessionLost');
+        return begun;
+      }
       const left = until - performance.now();
       if (left <= 0) throw held(String(params.key), begun);
       await sleep(Math.min(pauseMs, left), undefined, signal ? { signal } : {});

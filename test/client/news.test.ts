@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { expect, test } from 'vitest';
+import type { Signalbox } from '../../src/client/index.js';
 import { type Any, event, silence } from './fake-daemon.js';
 import { client, fakeDaemon, rejection, useRig } from './rig.js';
 
@@ -72,4 +74,85 @@ test('what follows news that waits comes behind it, events of a new subscription
   await sb.subscribe({ types: ['>'] }, (delivery) => got.push(delivery.event?.id));
   await sb.ping();
   expect(got).toEqual(['e1:101', 'e1:102']);
+});
+
+const waits = [
+  {
+    what: 'lock',
+    ask: 'lock.acquire',
+    run: (sb: Signalbox, handler: Handler) => sb.lock('n', handler),
+    granted: ({ grant }: Any) => ({ ...held(grant), op: 'granted' }),
+    got: ({ grant }: Any) => held(grant),
+  },
+  {
+    what: 'limit',
+    ask: 'limit.reserve',
+    run: (sb: Signalbox, handler: Handler) => sb.limit('n', { concurrency: 1 }, handler),
+    granted: ({ reservation }: Any) => ({ op: 'granted', name: 'n', reservation, fence: 7, validMs: 15_000 }),
+    got: ({ reservation }: Any) => ({ reservation, state: 'granted', fence: 7, validMs: 15_000 }),
+  },
+];
+type Handler = (held: { readonly signal: AbortSignal }) => unknown;
+
+async function waiting({ ask, run }: (typeof waits)[number], handler: Handler) {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  daemon.on[ask] = ({ params }) => ({ ...params, state: 'waiting', place: 1 });
+  daemon.on['lock.release'] = () => ({});
+  daemon.on['limit.settle'] = () => ({});
+  const ran = run(sb, handler);
+  const { params, peer } = await daemon.asked(ask);
+  await sb.ping();
+  return { daemon, ran, params, peer };
+}
+
+// The story: a wait was granted and what it got was lost again while the agent stood still. Both lines came in one message,
+// the second one before anybody knew what the first had brought, and the handler ran with what another one held.
+test.each(waits)('a $what whose wait is granted and lost in one message is told to its handler', async (its) => {
+  const { ran, params, peer } = await waiting(its, ({ signal }) => signal.aborted || once(signal, 'abort'));
+  const name = params.grant ?? 'n';
+  peer.send(its.granted(params), {
+    op: 'lost',
+    kind: its.what.replace('limit', 'reservation'),
+    ...params,
+    name,
+    fence: 7,
+    reason: 'broken',
+  });
+  await ran.catch((error) => expect(error).toMatchObject({ reason: 'broken' }));
+});
+
+// The story: the end of a session overtook the answer to what was asked under it. The proof of the next session was taken for
+// one of what only the last one had had.
+test.each(waits)('a $what that was granted to the session before is not begun under the next one', async (its) => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  const asked: string[] = [];
+  daemon.on[its.ask] = ({ peer, id, params }) => {
+    asked.push(params.grant ?? params.reservation);
+    if (asked.length > 1) return its.got(params);
+    peer.send({ op: 'lost', kind: 'session', name: 's1', reason: 'expired' }, { id, ok: its.got(params) });
+    return silence;
+  };
+  daemon.on['lock.release'] = () => ({});
+  daemon.on['limit.settle'] = () => ({});
+  await its.run(sb, () => 'ran');
+  expect(new Set(asked).size).toBe(2);
+});
+
+test('a once key that was begun by the session before is not acted under', async () => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  daemon.on['once.begin'] = ({ peer, id }) => {
+    const lost = { op: 'lost', kind: 'session', name: 's1', reason: 'expired' };
+    peer.send(lost, { id, ok: { state: 'new', fence: 7, attempts: 1 } });
+    return silence;
+  };
+  daemon.on['once.finish'] = () => ({});
+  let ran = false;
+  const run = sb.once('pay', {}, () => {
+    ran = true;
+  });
+  expect(await rejection(run)).toMatchObject({ reason: 'sessionLost' });
+  expect(ran).toBe(false);
 });
