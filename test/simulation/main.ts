@@ -54,10 +54,12 @@ async function run(seed: number, kept?: readonly number[]): Promise<readonly str
 /** Not a list of steps that could be cut down: agents go their own way, and their plans are drawn whole. */
 async function runLockHistory(seed: number): Promise<readonly string[]> {
   const startedAt = performance.now();
-  const { problems, held, grants, ends } = await runLocks(drawPlan(seed, { faults: options.faults ? steps : 0 }));
+  const { problems, held, grants, ends, ordered, unordered } = await runLocks(
+    drawPlan(seed, { faults: options.faults ? steps : 0 }),
+  );
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
   console.log(
-    `seed ${seed}: ${grants} grants, ${held} surely held, ${seconds} s: ${problems.length === 0 ? 'holds' : `${problems.length} problems`}; ${[...ends].map(([how, count]) => `${how} ${count}`).join(', ')}`,
+    `seed ${seed}: ${grants} grants, ${held} surely held, ${ordered} in order (${unordered} given up), ${seconds} s: ${problems.length === 0 ? 'holds' : `${problems.length} problems`}; ${[...ends].map(([how, count]) => `${how} ${count}`).join(', ')}`,
   );
   for (const problem of problems.slice(0, 25)) console.log(`  - ${problem}`);
   return problems;

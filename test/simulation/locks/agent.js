@@ -58,13 +58,13 @@ async function take(round, number) {
 }
 
 async function run(round, number) {
-  say({ what: 'ask', number, locks: round.locks });
+  say({ what: 'ask', number, locks: round.locks, waitMs: round.waitMs, at: now() });
   try {
     await take(round, number);
-    say({ what: 'end', number, how: 'done' });
+    say({ what: 'end', number, how: 'done', at: now() });
   } catch (error) {
     if (error.name === 'Closed') throw error;
-    say({ what: 'end', number, how: error.code ?? error.reason ?? error.message });
+    say({ what: 'end', number, how: error.code ?? error.reason ?? error.message, at: now() });
   }
 }
 

@@ -1,4 +1,18 @@
+import type { AgentProcess } from '../agents/process.js';
+import { overlapsOf as overlaps } from '../agents/sweep.js';
 import { type Capacities, clash, type Want } from './words.js';
+
+/** What a process prints; see agent.js. */
+export interface Line {
+  readonly what: 'ready' | 'ask' | 'begin' | 'sure' | 'end' | 'bye';
+  readonly number: string | number;
+  readonly at: number;
+  readonly grant: string;
+  readonly fence: number;
+  readonly locks: readonly Want[];
+  readonly waitMs: number;
+  readonly how: string;
+}
 
 /** What an agent printed of one lock it had: from its first line in the handler to the last moment it was sure of. */
 export interface Held {
@@ -11,35 +25,47 @@ export interface Held {
   to: number;
 }
 
+/** One call of an agent, from its question to what became of it. */
+export interface Try {
+  readonly agent: string;
+  readonly locks: readonly Want[];
+  readonly waitMs: number;
+  readonly askedAt: number;
+  held?: Held;
+  /** Undefined: it was killed before it heard. */
+  endedAt?: number;
+  how?: string;
+}
+
+export function triesOf({ plan: { name: agent }, lines }: AgentProcess<Line>): Try[] {
+  const open = new Map<string, Try>();
+  const tries: Try[] = [];
+  for (const { what, number: n, at, locks, waitMs, grant, fence, how } of lines) {
+    const number = String(n);
+    const one = open.get(number);
+    if (what === 'ask') {
+      const asked = { agent, locks, waitMs, askedAt: at };
+      open.set(number, asked);
+      tries.push(asked);
+    } else if (what === 'begin') one!.held = { agent, number, grant, fence, locks: one!.locks, from: at, to: at };
+    else if (what === 'sure') one!.held!.to = at;
+    else if (what === 'end') Object.assign(one!, { endedAt: at, how });
+  }
+  return tries;
+}
+
 /**
  * At no instant two agents surely hold what cannot be held together: the promise as it is given to holders, judged by what
  * they knew themselves, not by what the server thought.
  */
-export function overlapsOf(helds: readonly Held[], capacities: Capacities): string[] {
-  // At one instant ends come first: an interval of no length overlaps nothing.
-  const moments = helds
-    .filter(({ from, to }) => to > from)
-    .flatMap((held) => [
-      { at: held.from, begins: true, held },
-      { at: held.to, begins: false, held },
-    ])
-    .sort((a, b) => a.at - b.at || Number(a.begins) - Number(b.begins));
-  const problems: string[] = [];
-  const active = new Set<Held>();
-  for (const { begins, held } of moments) {
-    if (!begins) {
-      active.delete(held);
-      continue;
-    }
-    active.add(held);
-    const wrong = clash(
-      [...active].map(({ locks }) => locks),
-      capacities,
-    );
-    if (wrong) problems.push(`surely held at one time: ${wrong}: ${[...active].map(show).join(' and ')}`);
-  }
-  return problems;
-}
-
-const show = ({ agent, number, fence, from, to }: Held): string =>
-  `${agent}#${number} (fence ${fence}, ${from.toFixed(1)} to ${to.toFixed(1)})`;
+export const overlapsOf = (helds: readonly Held[], capacities: Capacities): string[] =>
+  overlaps(
+    helds,
+    (active) =>
+      clash(
+        active.map(({ locks }) => locks),
+        capacities,
+      ),
+    ({ agent, number, fence, from, to }) =>
+      `${agent}#${number} (fence ${fence}, ${from.toFixed(1)} to ${to.toFixed(1)})`,
+  );

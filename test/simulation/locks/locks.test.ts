@@ -12,18 +12,20 @@ const faults = 12;
 const historyMs = 90_000;
 
 test(
-  `fresh seeds for ${seconds} s: R1 R2 R3: what agents surely hold never overlaps, fences rise, nobody is passed, nothing is left`,
+  `fresh seeds for ${seconds} s: R1 R2 R3: what agents surely hold never overlaps, their answers have an order, fences rise, nobody is passed, nothing is left`,
   async () => {
     const until = performance.now() + seconds * 1000;
     // A history may be flushed or hurt so early that nothing in it is sure: one such judges nothing, and another follows.
     let surely = 0;
+    let orders = 0;
     do {
       const seed = Math.floor(Math.random() * 1e9);
       console.log(`locks: seed ${seed}`);
-      const { problems, held } = await runLocks(drawPlan(seed, { faults }));
+      const { problems, held, ordered } = await runLocks(drawPlan(seed, { faults }));
       expect(problems, `again: npm run sim -- --locks --seed ${seed} --steps ${faults}`).toEqual([]);
       surely += held;
-    } while (performance.now() < until || surely === 0);
+      orders += ordered;
+    } while (performance.now() < until || surely === 0 || orders === 0);
   },
   seconds * 1000 + historyMs,
 );

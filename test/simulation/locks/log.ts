@@ -1,13 +1,6 @@
+import type { Disturbance } from '../agents/stage.js';
 import type { TapEvent } from '../tap.js';
 import { type Capacities, clash, givesWay, type Want } from './words.js';
-
-/** When something was done to an agent, or to what stands between it and the store, by the clock of the log. */
-export interface Disturbance {
-  /** All of them, if it is not named. */
-  readonly agent: string | undefined;
-  readonly from: number;
-  readonly to: number;
-}
 
 interface Request {
   readonly grant: string;

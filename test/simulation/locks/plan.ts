@@ -1,3 +1,6 @@
+import { drawFaults, type Fault } from '../agents/faults.js';
+import type { AgentPlan } from '../agents/process.js';
+import { ttlDefaultMs } from '../agents/stage.js';
 import { Random } from '../random.js';
 import type { Capacities, Want } from './words.js';
 
@@ -16,58 +19,13 @@ export interface Round {
   readonly abortMs?: number;
 }
 
-export interface AgentPlan {
-  readonly name: string;
-  readonly ttlMs: number;
-  readonly rounds: readonly Round[];
-}
-
-export type FaultName =
-  | 'freeze'
-  | 'killAgent'
-  | 'cutAgent'
-  | 'loseAgent'
-  | 'move'
-  | 'killDaemon'
-  | 'stopDaemon'
-  | 'freezeDaemon'
-  | 'cutRedis'
-  | 'stallRedis'
-  | 'killRedis'
-  | 'flush';
-
-export interface Fault {
-  readonly name: FaultName;
-  readonly gapMs: number;
-  /** Of the agent or the daemon it is about. */
-  readonly number: number;
-  readonly ms: number;
-}
-
 export interface Plan {
   readonly daemons: number;
-  readonly agents: readonly AgentPlan[];
+  readonly agents: readonly AgentPlan<Round>[];
   readonly faults: readonly Fault[];
 }
 
 export const capacities: Capacities = new Map([['permits', 4]]);
-/** Sessions live so long unless they say otherwise: also the least grace after a loss. */
-export const ttlDefaultMs = 900;
-
-const weights: Readonly<Record<FaultName, number>> = {
-  freeze: 8,
-  killAgent: 3,
-  cutAgent: 5,
-  loseAgent: 6,
-  move: 3,
-  killDaemon: 2,
-  stopDaemon: 1,
-  freezeDaemon: 2,
-  cutRedis: 2,
-  stallRedis: 2,
-  killRedis: 1,
-  flush: 1,
-};
 
 /** A whole history from a seed: what each agent tries, and what goes wrong meanwhile. */
 export function drawPlan(seed: number, options: { readonly faults: number }): Plan {
@@ -78,13 +36,7 @@ export function drawPlan(seed: number, options: { readonly faults: number }): Pl
     ttlMs: random.pick([600, 800, ttlDefaultMs]),
     rounds: Array.from({ length: 40 }, () => drawRound(random)),
   }));
-  const faults = Array.from({ length: options.faults }, () => ({
-    name: random.weighted(weights),
-    gapMs: random.int(30, 500),
-    number: random.int(0, 1000),
-    ms: random.pick([50, 300, 1500, 2000]),
-  }));
-  return { daemons, agents, faults };
+  return { daemons, agents, faults: drawFaults(random, options.faults) };
 }
 
 function drawRound(random: Random): Round {

@@ -1,37 +1,29 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
-import type { Held } from './held.js';
-import type { AgentPlan } from './plan.js';
-import type { Want } from './words.js';
 
-const program = fileURLToPath(new URL('./agent.js', import.meta.url));
-
-interface Line {
-  readonly what: 'ready' | 'ask' | 'begin' | 'sure' | 'end' | 'bye';
-  readonly number: string;
-  readonly at: number;
-  readonly grant: string;
-  readonly fence: number;
-  readonly locks: readonly Want[];
-  readonly how: string;
+/** What one agent of a cast does: its rounds, one after the other and from the beginning again. */
+export interface AgentPlan<Round = unknown> {
+  readonly name: string;
+  readonly ttlMs: number;
+  readonly rounds: readonly Round[];
 }
 
-/** One agent's process, and what it printed. */
-export class AgentProcess {
+/** What every line of an agent says first. */
+export interface Said {
+  readonly what: string;
+}
+
+/** One agent's process, and what it printed, line by line. */
+export class AgentProcess<Line extends Said> {
   readonly plan: AgentPlan;
-  readonly helds: Held[] = [];
-  /** How its rounds ended, counted. */
-  readonly ends = new Map<string, number>();
+  readonly lines: Line[] = [];
+  /** Its complaints: there should be none. */
   said = '';
   readonly #child: ChildProcess;
   readonly #exit: Promise<unknown>;
-  readonly #asked = new Map<string, readonly Want[]>();
-  readonly #open = new Map<string, Held>();
-  #bye = false;
 
-  constructor(plan: AgentPlan, url: string) {
+  constructor(program: string, plan: AgentPlan, url: string) {
     this.plan = plan;
     const { name, ttlMs, rounds } = plan;
     this.#child = spawn(process.execPath, [program, url, name, String(ttlMs), JSON.stringify(rounds)], {
@@ -46,30 +38,11 @@ export class AgentProcess {
   }
 
   #hear(text: string): void {
-    let line: Line;
     try {
-      line = JSON.parse(text);
+      this.lines.push(JSON.parse(text));
     } catch {
       // Cut by a kill in the middle of it.
-      return;
     }
-    const { what, number, at, grant, fence, locks, how } = line;
-    if (what === 'ask') this.#asked.set(String(number), locks);
-    else if (what === 'begin') {
-      const held = {
-        agent: this.plan.name,
-        number,
-        grant,
-        fence,
-        locks: this.#asked.get(String(number)) ?? [],
-        from: at,
-        to: at,
-      };
-      this.#open.set(String(number), held);
-      this.helds.push(held);
-    } else if (what === 'sure') this.#open.get(String(number))!.to = at;
-    else if (what === 'end') this.ends.set(how, (this.ends.get(how) ?? 0) + 1);
-    else if (what === 'bye') this.#bye = true;
   }
 
   get alive(): boolean {
@@ -100,6 +73,6 @@ export class AgentProcess {
     });
     await Promise.race([this.#exit, late]);
     clearTimeout(timer);
-    return this.#bye;
+    return this.lines.at(-1)?.what === 'bye';
   }
 }
