@@ -88,7 +88,8 @@ export class HeldLock implements Holding {
     [this.fence, this.validMs, this.epoch, this.provenAt] = [fence, validMs, epoch, at];
     if (!this.isOrphan) return;
     this.isOrphan = false;
-    this.holder.hold(this, () => {});
+    // Its handler may have waited for a proof of the session that is gone.
+    this.holder.hold(this, () => this.onBegun());
   }
 
   /** Nothing of it is kept here any more. */

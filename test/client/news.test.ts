@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { setTimeout } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Signalbox } from '../../src/client/index.js';
 import { type Any, event, silence } from './fake-daemon.js';
@@ -155,4 +156,25 @@ test('a once key that was begun by the session before is not acted under', async
   });
   expect(await rejection(run)).toMatchObject({ reason: 'sessionLost' });
   expect(ran).toBe(false);
+});
+
+// The story: a grant waited for a proof of its session, the store was lost with that session, and the lock was claimed back.
+// It was held from then on by a handler that never began.
+test('a lock that is claimed back before its handler has begun begins', async () => {
+  const daemon = await fakeDaemon();
+  daemon.ttlMs = 1000;
+  const sb = await client(daemon);
+  daemon.on.ping = () => silence;
+  daemon.on['lock.acquire'] = ({ params }) => ({ grant: params.grant, state: 'waiting', place: 1 });
+  daemon.on['lock.release'] = () => ({});
+  const ran = sb.lock('deploy', ({ fence }) => fence);
+  const { params, peer } = await daemon.asked('lock.acquire');
+  // Until the session was proved too long ago for a grant to be acted on at once.
+  await setTimeout(600);
+  daemon.position = 'e2:1';
+  daemon.on['lock.acquire'] = ({ params: { grant } }) => ({ ...held(grant), fence: 9, epoch: 'e2' });
+  peer.send({ op: 'granted', ...held(params.grant) }, { op: 'lost', kind: 'session', name: 's1', reason: 'expired' });
+  expect((await daemon.asked('lock.acquire')).params).toMatchObject({ grant: params.grant, reclaim: 7 });
+  daemon.on.ping = () => ({ epoch: 'e2' });
+  expect(await ran).toBe(9);
 });
