@@ -71,9 +71,12 @@ local function reserve(id, ask)
   if ms > 0 or ask.waitMs > 0 then limit.saturate(item, dim) end
   if ask.waitMs == 0 or item.waiting >= tonumber(waitersMax) then return limited(item, ms, dim) end
   limit.wait(item, id, r, ask.waitMs)
-  limit.pump(item)
+  -- Told before anything comes of it: an ask that is fairly first may be granted by the very pump that it brings about.
+  local head = call('ZRANK', P .. 'limitWaits:' .. item.name, r.ticket .. '\0' .. id) == 0
+  local resumes = head and ms < dims.none and turn.now + ms or not head and item.headAt
   limit.tell('limit.waiting', item, id, r, ',"place":' .. int(item.waiting) .. ',"endsAt":"' .. iso(turn.now + ask.waitMs) .. '"' ..
-    (item.headAt and ',"resumesAt":"' .. iso(item.headAt) .. '"' or ''))
+    (resumes and ',"resumesAt":"' .. iso(resumes) .. '"' or ''))
+  limit.pump(item)
   return told(item, id, r)
 end
 

@@ -24,6 +24,33 @@ const slots = { concurrency: { amount: 1 } };
 const one = { concurrency: 1 };
 
 describe('a wait', () => {
+  // The story: an ask that was fairly first and fitted was granted by the pump that its own wait brought about. The log told
+  // the grant first and the wait behind it, and whoever read it saw it wait for ever.
+  test('is told before the grant that ends it, when both come in one step', async () => {
+    const [many, few, watcher] = await Promise.all([
+      daemon().session(),
+      daemon().session({ agent: 'few' }),
+      watcherOf(daemon()),
+    ]);
+    const name = await limitOf(many, 'window', { concurrency: { amount: 4 } });
+    const held = await reserve(many, name, { concurrency: 2 });
+    const first = await queueUp(many, name, { concurrency: 4 });
+    const second = await queueUp(many, name, { concurrency: 4 });
+    // What is left stands behind an agent that has asked for nothing yet.
+    await settle(many, first);
+    const got = await reserve(few, name, one, { waitMs: minute });
+    expect(got.state).toBe('granted');
+    await settle(few, got);
+    await settle(many, held);
+    await granted(many, second);
+    await settle(many, second);
+    const told = await watcher.until(() => {
+      const events = watcher.events().filter(({ event }) => event.data.reservation === got.reservation);
+      return events.length === 2 && events;
+    });
+    expect(told.map(({ event }: Any) => event.type)).toEqual(['limit.waiting', 'limit.granted']);
+  });
+
   test('ends with the settle that makes room, in the same step, by a push', async () => {
     const [holder, waiter] = await Promise.all([daemon().session(), daemon().session()]);
     const name = await limitOf(holder, 'window', slots);
