@@ -2,16 +2,19 @@ import { parseArgs } from 'node:util';
 import { scenarios } from '../faults/all.js';
 import { drawHistory } from './draw.js';
 import { runHistory } from './history.js';
+import { runLimits } from './limits/history.js';
+import { drawPlan as drawLimitPlan } from './limits/plan.js';
 import { runLocks } from './locks/history.js';
 import { drawPlan } from './locks/plan.js';
 import { shrink } from './shrink.js';
 import type { Step } from './steps.js';
 
 const usage = `npm run sim -- [--seed N] [--steps N] [--minutes M] [--only 3,17,40] [--no-faults] [--no-shrink]
-npm run sim -- --locks [--seed N] [--steps N] [--minutes M] [--no-faults]
+npm run sim -- --locks|--limits [--seed N] [--steps N] [--minutes M] [--no-faults]
 npm run sim -- --full [--scenario Q1,F14] [--minutes M]
 
 --locks: agents in processes of their own take locks by the client while --steps things go wrong.
+--limits: the same, and they spend from limits and act under once keys.
 Without --minutes one history is run; with it, one after the other until the time is over, from --seed upwards.
 --full runs the scenarios of test/faults at their original lengths first (an hour), then histories for --minutes.`;
 
@@ -24,6 +27,7 @@ const { values } = parseArgs({
     'no-faults': { type: 'boolean', default: false },
     'no-shrink': { type: 'boolean', default: false },
     locks: { type: 'boolean', default: false },
+    limits: { type: 'boolean', default: false },
     full: { type: 'boolean', default: false },
     scenario: { type: 'string' },
     help: { type: 'boolean', default: false },
@@ -35,7 +39,8 @@ if (values.help) {
   process.exit(0);
 }
 
-const steps = Number(values.steps ?? (values.locks ? 20 : 120));
+const cast = values.locks ? 'locks' : values.limits ? 'limits' : undefined;
+const steps = Number(values.steps ?? (cast ? 20 : 120));
 const options = { faults: !values['no-faults'] };
 const first = values.seed === undefined ? Math.floor(Math.random() * 1e9) : Number(values.seed);
 
@@ -52,15 +57,15 @@ async function run(seed: number, kept?: readonly number[]): Promise<readonly str
 }
 
 /** Not a list of steps that could be cut down: agents go their own way, and their plans are drawn whole. */
-async function runLockHistory(seed: number): Promise<readonly string[]> {
+async function runCast(seed: number): Promise<readonly string[]> {
   const startedAt = performance.now();
-  const { problems, held, grants, ends, ordered, unordered } = await runLocks(
-    drawPlan(seed, { faults: options.faults ? steps : 0 }),
-  );
+  const drawn = { faults: options.faults ? steps : 0 };
+  const played = cast === 'locks' ? await runLocks(drawPlan(seed, drawn)) : await runLimits(drawLimitPlan(seed, drawn));
+  const { problems, had, ends, ordered, unordered } = played;
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-  console.log(
-    `seed ${seed}: ${grants} grants, ${held} surely held, ${ordered} in order (${unordered} given up), ${seconds} s: ${problems.length === 0 ? 'holds' : `${problems.length} problems`}; ${[...ends].map(([how, count]) => `${how} ${count}`).join(', ')}`,
-  );
+  const verdict = problems.length === 0 ? 'holds' : `${problems.length} problems`;
+  const counts = [...ends].map(([how, count]) => `${how} ${count}`).join(', ');
+  console.log(`seed ${seed}: ${had}, ${ordered} in order (${unordered} given up), ${seconds} s: ${verdict}; ${counts}`);
   for (const problem of problems.slice(0, 25)) console.log(`  - ${problem}`);
   return problems;
 }
@@ -112,10 +117,10 @@ const until = performance.now() + Number(values.minutes ?? 0) * 60_000;
 const failed: number[] = [];
 let seed = first;
 do {
-  const problems = values.locks ? await runLockHistory(seed) : await run(seed, only);
+  const problems = cast ? await runCast(seed) : await run(seed, only);
   if (problems.length > 0) {
     failed.push(seed);
-    if (values.locks) console.log(`Again: npm run sim -- --locks --seed ${seed} --steps ${steps}`);
+    if (cast) console.log(`Again: npm run sim -- --${cast} --seed ${seed} --steps ${steps}`);
     else if (only) for (const problem of problems) console.log(`  - ${problem}`);
     else await report(seed, problems);
   }

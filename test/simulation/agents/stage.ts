@@ -1,7 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Settings } from '../../support/daemon.js';
 import { FaultyLink } from '../faults.js';
 import type { TapEvent } from '../tap.js';
 import { type Node, World } from '../world.js';
+import { LogClock } from './clock.js';
 import type { Fault } from './faults.js';
 import { type AgentPlan, AgentProcess, type Said } from './process.js';
 
@@ -30,6 +32,24 @@ export interface Play {
   readonly faults: readonly Fault[];
 }
 
+/** What a judge says of a play. */
+export interface Judged {
+  readonly problems: readonly string[];
+  /** What the agents had, in words. */
+  readonly had: string;
+  /** How their calls ended, counted. */
+  readonly ends: ReadonlyMap<string, number>;
+  /** Operations whose order was looked for, and those whose search was given up. */
+  readonly ordered: number;
+  readonly unordered: number;
+}
+
+export function counted(hows: readonly (string | undefined)[]): ReadonlyMap<string, number> {
+  const ends = new Map<string, number>();
+  for (const how of hows) if (how !== undefined) ends.set(how, (ends.get(how) ?? 0) + 1);
+  return ends;
+}
+
 /** After something was done to an agent it may be away for so long: back-off, resume, a new session. */
 export const echoMs = 3000;
 /** Every wait and hold of a plan ends by itself within this, with all links whole. */
@@ -43,6 +63,7 @@ export class Stage<Line extends Said> {
   readonly processes: AgentProcess<Line>[] = [];
   readonly disturbances: Disturbance[] = [];
   readonly problems: string[] = [];
+  readonly clock = new LogClock();
   flushed = false;
   readonly #program: string;
   readonly #define: (url: string) => Promise<void>;
@@ -61,9 +82,10 @@ export class Stage<Line extends Said> {
     program: string,
     define: (url: string) => Promise<void>,
     judge: (stage: Stage<Line>) => Promise<Outcome>,
+    more: Settings = {},
   ): Promise<Outcome> {
     const setting = { daemons, agents: [], watchers: 0, refundsMax: 3, eventsMax: 1_000_000 };
-    const world = await World.start(setting, { 'session.ttlMs': ttlDefaultMs });
+    const world = await World.start(setting, { 'session.ttlMs': ttlDefaultMs, ...more });
     const stage = new Stage<Line>(world, program, define);
     try {
       await define(world.url(0));
@@ -198,6 +220,7 @@ export class Stage<Line extends Said> {
   }
 
   async #stop(): Promise<void> {
+    this.clock.stop();
     await Promise.all(this.processes.map((process) => process.alive && process.kill()));
     await Promise.all(this.#seats.map(({ link }) => link.close()));
   }

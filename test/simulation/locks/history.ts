@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Wire } from '../../support/wire.js';
-import { absencesOf, Stage } from '../agents/stage.js';
+import { absencesOf, counted, type Judged, Stage } from '../agents/stage.js';
 import type { TapEvent } from '../tap.js';
 import { namespace } from '../world.js';
 import { type Held, type Line, overlapsOf, type Try, triesOf } from './held.js';
@@ -9,15 +9,9 @@ import { linearOf } from './linear.js';
 import { fencesOf, replayed } from './log.js';
 import { capacities, type Plan } from './plan.js';
 
-export interface Outcome {
-  readonly problems: readonly string[];
-  /** How often a lock was surely held, granted, and ended in which way. */
+/** And how often a lock was surely held. */
+export interface Outcome extends Judged {
   readonly held: number;
-  readonly grants: number;
-  readonly ends: ReadonlyMap<string, number>;
-  /** Operations whose order was looked for, and those whose search was given up. */
-  readonly ordered: number;
-  readonly unordered: number;
 }
 
 const program = fileURLToPath(new URL('./agent.js', import.meta.url));
@@ -38,11 +32,9 @@ async function judge(stage: Stage<Line>): Promise<Outcome> {
   await tap.poll();
   const tries = stage.processes.flatMap(triesOf);
   const helds = tries.flatMap(({ held }) => held ?? []);
-  const ends = new Map<string, number>();
-  for (const { how } of tries) if (how !== undefined) ends.set(how, (ends.get(how) ?? 0) + 1);
   const all = tap.eras.flatMap(({ events }) => events);
   const replay = replayed(tap.standing, capacities, [...stage.disturbances, ...absencesOf(all)]);
-  const linear = linearOf(tries, all, capacities);
+  const linear = linearOf(tries, all, capacities, stage.clock.read);
   const problems = [
     ...stage.faults(),
     ...left,
@@ -58,7 +50,8 @@ async function judge(stage: Stage<Line>): Promise<Outcome> {
   }
   const grants = all.filter(({ type }) => type === 'lock.granted').length;
   const { ordered, unordered } = linear;
-  return { problems, held: helds.length, grants, ends, ordered, unordered };
+  const had = `${grants} grants, ${helds.length} surely held`;
+  return { problems, had, held: helds.length, ends: counted(tries.map(({ how }) => how)), ordered, unordered };
 }
 
 /** With everybody gone nothing is left: no holder, no waiter, no clock, no record. */

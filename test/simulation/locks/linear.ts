@@ -1,4 +1,4 @@
-import { logClock, slackMs } from '../agents/clock.js';
+import { slackMs } from '../agents/clock.js';
 import { ttlDefaultMs } from '../agents/stage.js';
 import { type LockOp, lockModel } from '../linear/lock.js';
 import { linearize } from '../linear/search.js';
@@ -9,6 +9,9 @@ import type { Capacities, Want } from './words.js';
 /** More than this of one lock is not looked through, nor more states than that: what is judged must come to an end. */
 const opsMax = 2000;
 const statesMax = 50_000;
+
+/** An instant of the log on the clock of the agents. */
+type Clock = (at: number) => number;
 
 /** A request as the log tells it, on the clock of the agents. */
 interface Told {
@@ -27,9 +30,9 @@ interface Told {
  * from the log, as loosely as what is known of them: an agent that was killed or cut off may have held something without
  * ever hearing of it, and what it did not give back itself ended at some time after it was last sure.
  */
-export function linearOf(tries: readonly Try[], all: readonly TapEvent[], capacities: Capacities) {
-  const told = requestsOf(all, logClock());
-  const ops = [...takesOf(tries, told), ...waitsOf(told), ...busiesOf(tries, all)];
+export function linearOf(tries: readonly Try[], all: readonly TapEvent[], capacities: Capacities, clock: Clock) {
+  const told = requestsOf(all, clock);
+  const ops = [...takesOf(tries, told), ...waitsOf(told), ...busiesOf(tries, all, clock)];
   const problems: string[] = [];
   let [ordered, unordered] = [0, 0];
   for (const [name, history] of byLock(ops)) {
@@ -48,7 +51,7 @@ export function linearOf(tries: readonly Try[], all: readonly TapEvent[], capaci
   return { problems: [...problems, ...lateOf(tries, told)], ordered, unordered };
 }
 
-function requestsOf(all: readonly TapEvent[], clock: (at: number) => number): ReadonlyMap<string, Told> {
+function requestsOf(all: readonly TapEvent[], clock: Clock): ReadonlyMap<string, Told> {
   const requests = new Map<string, Told>();
   for (const { type, data, at } of all) {
     if (!/^lock\.(waiting|granted|waitEnded|released|lost)$/.test(type)) continue;
@@ -93,8 +96,7 @@ const waitsOf = (told: ReadonlyMap<string, Told>): LockOp[] =>
   );
 
 /** Refused without a wait. After a loss of the store everybody is, for as long as a session lives. */
-function busiesOf(tries: readonly Try[], all: readonly TapEvent[]): LockOp[] {
-  const clock = logClock();
+function busiesOf(tries: readonly Try[], all: readonly TapEvent[], clock: Clock): LockOp[] {
   const losses = all.filter(({ type }) => type === 'epoch.began').map(({ at }) => clock(at));
   return tries.flatMap(({ agent, locks: wants, waitMs, askedAt: call, endedAt: ret, how }) => {
     if (how !== 'HELD' || waitMs > 0 || ret === undefined) return [];
