@@ -56,6 +56,19 @@ export class Contestant {
     return { client: of(this.#driver), redis: of(this.#redis), daemon: of(this.#daemon) };
   }
 
+  /** What `run` answers, and the CPU that all processes of the side spent on it. */
+  async spending<T>(run: () => Promise<T>): Promise<{ value: T; cpu: Cpu }> {
+    const before = this.cpu();
+    const value = await run();
+    const after = this.cpu();
+    const cpu = {
+      client: after.client - before.client,
+      redis: after.redis - before.redis,
+      daemon: after.daemon - before.daemon,
+    };
+    return { value, cpu };
+  }
+
   /** What Redis was busy with is told from here on. */
   async beginProfile(): Promise<void> {
     await this.#redis?.client.config('RESETSTAT');

@@ -22,6 +22,7 @@ export interface Plan {
   readonly lockPairs: number;
   readonly lockWaiters: number;
   readonly lockChecks: number;
+  readonly limitTakes: number;
 }
 
 /** What one round of one side gave. */
@@ -41,8 +42,8 @@ export interface Row {
   readonly title: string;
   readonly unit: string;
   readonly target?: Target;
-  /** Ratio to the same side's row `value` of line `line`: what a backlog costs. */
-  readonly against?: { readonly line: string; readonly value: string; readonly ratio: number };
+  /** Ratio to the same side's row `value` of line `line`: what a backlog costs, or a check; the table names it so. */
+  readonly against?: { readonly line: string; readonly value: string; readonly ratio: number; readonly named: string };
 }
 
 export interface Line {

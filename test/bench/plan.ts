@@ -20,6 +20,7 @@ const full: Plan = {
   lockPairs: 20_000,
   lockWaiters: 500,
   lockChecks: 1000,
+  limitTakes: 30_000,
 };
 
 export const plans: Readonly<Record<Size, Plan>> = {
@@ -34,6 +35,7 @@ export const plans: Readonly<Record<Size, Plan>> = {
     stoppedForMs: 4000,
     handOffs: 30,
     lockPairs: 5000,
+    limitTakes: 10_000,
   },
   /** Whether every line runs; its figures say nothing. */
   smoke: {
@@ -52,5 +54,6 @@ export const plans: Readonly<Record<Size, Plan>> = {
     lockPairs: 100,
     lockWaiters: 20,
     lockChecks: 10,
+    limitTakes: 200,
   },
 };

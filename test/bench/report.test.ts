@@ -48,10 +48,21 @@ test('what a rival has not is blank; what Signalbox did not measure is an error'
 });
 
 test('what a backlog costs is held against the same side without it', () => {
-  const against = { line: 'before', value: 'value', ratio: 0.8 };
+  const against = { line: 'before', value: 'value', ratio: 0.8, named: '10 k' };
   const [before] = resultsOf({ ...line([row], 'queue'), id: 'before' }, { signalbox: samples(10) }, []);
   const behind = (value: number) =>
     resultsOf(line([{ ...row, against }], 'queue'), { signalbox: samples(value) }, [before!])[0]!;
   expect(behind(8)).toMatchObject({ ratio: 0.8, reached: true });
   expect(behind(7.9).reached).toBe(false);
+  expect(table([behind(8)])).toContain('≥ 0.8 of 10 k');
+});
+
+test('what a check costs is held against the same line without it', () => {
+  const without = { value: 'without', title: 'without it', unit: 'tasks/s' };
+  const against = { line: 'line', value: 'without', ratio: 0.9, named: 'without' };
+  const both = { signalbox: [{ values: { without: 10, value: 9 } }] };
+  expect(resultsOf(line([without, { ...row, against }], 'queue'), both, [])[1]).toMatchObject({
+    ratio: 0.9,
+    reached: true,
+  });
 });

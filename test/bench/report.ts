@@ -28,15 +28,19 @@ export interface Result extends Omit<Row, 'value'> {
 export function resultsOf(line: Line, samples: Samples, earlier: readonly Result[]): Result[] {
   const beside = rivals[line.subject];
   return line.rows.map((row) => {
-    const figure = (name: Name): Figure | undefined => {
-      const values = (samples[name] ?? []).flatMap(({ values }) => values[row.value] ?? []);
+    const figure = (name: Name, of: string = row.value): Figure | undefined => {
+      const values = (samples[name] ?? []).flatMap(({ values }) => values[of] ?? []);
       return values.length === 0 ? undefined : { median: median(values), spread: spread(values) };
     };
+    // Of this line, or of one that was measured before it.
+    const base = (against: NonNullable<Row['against']>): Figure | undefined =>
+      against.line === line.id
+        ? figure('signalbox', against.value)
+        : earlier.find((result) => result.line === against.line && result.value === against.value)?.signalbox;
     const signalbox = figure('signalbox');
     if (!signalbox) throw new Error(`the line ${line.id} measured no ${row.value} of Signalbox`);
     const rival = figure(beside);
-    const base = earlier.find(({ line, value }) => line === row.against?.line && value === row.against.value);
-    const ratio = row.against ? over(signalbox, base?.signalbox) : over(signalbox, rival);
+    const ratio = row.against ? over(signalbox, base(row.against)) : over(signalbox, rival);
     const aim: Target | undefined = row.target ?? (row.against && { ratio: row.against.ratio, better: 'more' });
     const reached = aim && isReached(aim, signalbox, ratio);
     const cpu = samples.signalbox?.[0]?.cpu
@@ -74,6 +78,7 @@ const shown: Readonly<Record<Name, string>> = {
   signalbox: 'Signalbox',
   bullmq: 'BullMQ',
   redlock: 'redlock',
+  'rate-limiter-flexible': 'rate-limiter-flexible',
   ws: 'raw ws',
 };
 
@@ -81,7 +86,7 @@ const number = (value: number, unit: string): string =>
   unit === 'ms' || unit === 'trips' ? value.toFixed(2) : Math.round(value).toLocaleString('en-US');
 
 const aimOf = ({ target, against, unit }: Result): string => {
-  if (against) return `≥ ${against.ratio} of 10 k`;
+  if (against) return `≥ ${against.ratio} of ${against.named}`;
   if (!target) return '';
   const sign = target.better === 'more' ? '≥' : '≤';
   return 'ratio' in target ? `${sign} ${target.ratio} ×` : `${sign} ${target.amount.toLocaleString('en-US')} ${unit}`;

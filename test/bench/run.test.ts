@@ -10,8 +10,8 @@ import { lines } from './lines.js';
 const bench = fileURLToPath(new URL('../../bin/bench.js', import.meta.url));
 const run = promisify(execFile);
 
-/** One line of the queue stands for all of them, which are the same to run. */
-const wanted = lines.filter(({ id, subject }) => subject !== 'queue' || id === 'latency');
+/** Two lines of the queue stand for all of them: the others are the same to run. */
+const wanted = lines.filter(({ id, subject }) => subject !== 'queue' || id === 'latency' || id === 'admission');
 
 test('every line runs with all its processes, and each row has a figure', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'sb-bench-test-'));

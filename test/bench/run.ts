@@ -12,8 +12,8 @@ import { type Result, resultsOf, table } from './report.js';
 import { type Name, rivals } from './side.js';
 
 /**
- * `npm run bench`: Signalbox through its socket beside BullMQ and redlock in process and beside a raw server of ws, in
- * one run and taking turns, each with a redis-server of its own started with the same flags. What a side keeps of
+ * `npm run bench`: Signalbox through its socket beside BullMQ, redlock and rate-limiter-flexible in process and beside a
+ * raw server of ws, in one run and taking turns, each with a redis-server of its own started with the same flags. What a side keeps of
  * finished work is the same too: all of it.
  */
 const { values: options } = parseArgs({
@@ -87,6 +87,7 @@ function settings() {
     node: process.version,
     bullmq: versionOf('bullmq'),
     redlock: versionOf('redlock'),
+    'rate-limiter-flexible': versionOf('rate-limiter-flexible'),
     ws: versionOf('ws'),
     ioredis: versionOf('ioredis'),
     redisFlags,

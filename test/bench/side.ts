@@ -1,7 +1,12 @@
 /** Who is measured: Signalbox, and for each subject the one that is known for it. */
-export type Name = 'signalbox' | 'bullmq' | 'redlock' | 'ws';
-export type Subject = 'queue' | 'lock' | 'feed';
-export const rivals = { queue: 'bullmq', lock: 'redlock', feed: 'ws' } as const satisfies Record<Subject, Name>;
+export type Name = 'signalbox' | 'bullmq' | 'redlock' | 'rate-limiter-flexible' | 'ws';
+export type Subject = 'queue' | 'lock' | 'limit' | 'feed';
+export const rivals = {
+  queue: 'bullmq',
+  lock: 'redlock',
+  limit: 'rate-limiter-flexible',
+  feed: 'ws',
+} as const satisfies Record<Subject, Name>;
 
 /** How both sides work: the same numbers for both, wherever they have a meaning on both. */
 export interface Load {
@@ -40,6 +45,12 @@ export interface QueueSide extends Opened {
   latency(samples: number, load: Load): Promise<number[]>;
 }
 
+/** What only Signalbox has. */
+export interface AdmittingQueueSide extends QueueSide {
+  /** Switches admission on for the queue in use, with thresholds that nothing here reaches. */
+  admit(): Promise<void>;
+}
+
 export interface LockSide extends Opened {
   /** Release to the next holder being told, in milliseconds, one after the other in an otherwise idle system. */
   handOff(samples: number): Promise<number[]>;
@@ -55,6 +66,19 @@ export interface FencedLockSide extends LockSide {
   check(samples: number): Promise<number[]>;
   /** Enqueue to handler as `QueueSide.latency`, in the process that measures hand-offs. */
   trip(samples: number, load: Load): Promise<number[]>;
+}
+
+export interface LimitSide extends Opened {
+  /** Takes one of a limit that never is used up, `count` times, `width` at once; seconds for all. */
+  take(count: number, width: number): Promise<number>;
+}
+
+/** What only Signalbox has. */
+export interface SettledLimitSide extends LimitSide {
+  /** Settles what the last `take` took: not measured, and it would else keep the daemon busy when it is another's turn. */
+  giveBack(width: number): Promise<void>;
+  /** The same, and each says at once what it really took. */
+  takeAndSettle(count: number, width: number): Promise<number>;
 }
 
 /** Where subscribers connect, and the lines by which one subscribes and opens a session; a raw server needs none. */
@@ -79,7 +103,7 @@ export interface FeedSide extends Opened {
   publish(stream: Stream): Promise<void>;
 }
 
-export type Side = QueueSide & FencedLockSide & FeedSide;
+export type Side = AdmittingQueueSide & FencedLockSide & SettledLimitSide & FeedSide;
 
 /** An object whose JSON has `bytes` bytes. */
 export function payload(bytes: number): { text: string } {

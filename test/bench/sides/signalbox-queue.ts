@@ -1,9 +1,9 @@
 import { type Signalbox as Client, connect, type Owned } from '../../../src/client/index.js';
-import { type Load, payload, type QueueSide, type Setup } from '../side.js';
+import { type AdmittingQueueSide, type Load, payload, type Setup } from '../side.js';
 import { inFlight, seconds } from '../stats.js';
 
 /** Signalbox as its README shows it: the SDK over one WebSocket to a daemon in a process of its own. */
-export class SignalboxQueue implements QueueSide {
+export class SignalboxQueue implements AdmittingQueueSide {
   #url = '';
   #client!: Client;
   #queue = '';
@@ -15,6 +15,12 @@ export class SignalboxQueue implements QueueSide {
 
   async queue(name: string): Promise<void> {
     this.#queue = name;
+  }
+
+  async admit(): Promise<void> {
+    const never = 1_000_000_000;
+    const admission = { low: never, high: never, critical: never, minRate: 0 };
+    await this.#client.queue.configure({ queue: this.#queue, admission });
   }
 
   enqueue({ tasks, inFlight: width, payloadBytes }: Load): Promise<number> {
