@@ -3,7 +3,7 @@ import { Refusal, type Signalbox } from '../client/index.js';
 import { type ConnectionFlags, connected, withClient } from './connection.js';
 import { exit, type Outcome } from './exit.js';
 import { collect, whole } from './input.js';
-import { print, printJson, say } from './output.js';
+import { counted, print, printJson, say } from './output.js';
 import { pageThrough, printTasks } from './tasks.js';
 
 interface Flags extends ConnectionFlags {
@@ -54,7 +54,7 @@ async function sweep(client: Signalbox, verb: 'redrive' | 'purge', queue: string
     : await byFilter(client, verb, queue, flags);
   const done = verb === 'redrive' ? 'brought back' : 'removed';
   if (flags.json) await printJson({ count, ...(failed.length > 0 ? { failed } : {}) });
-  else await print(`${count} tasks ${done}`);
+  else await print(`${counted(count, 'task')} ${done}`);
   if (!flags.json) for (const { task, error } of failed) say(`${task}: ${error.code}: ${error.message}`);
   return failed.length > 0 ? exit.failure : exit.ok;
 }

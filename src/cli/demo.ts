@@ -15,7 +15,7 @@ import { completionOf, Llm } from './demo/llm.js';
 import { Rate } from './demo/rate.js';
 import { callRowsOf, differences, failures, type Report, rowsOf } from './demo/verdict.js';
 import { types, Watcher } from './demo/watch.js';
-import { print, printJson, printTable, say } from './output.js';
+import { counted, print, printJson, printTable, say } from './output.js';
 
 /** It takes some eighty seconds; whatever hangs, it ends. */
 const limitMs = 115_000;
@@ -192,7 +192,16 @@ async function settledLog(sb: Signalbox, watcher: Watcher): Promise<number[]> {
 
 function progressOf(watcher: Watcher, rate: Rate, documents: number): string {
   const busy = [...watcher.holding.values()].filter((held) => held.size > 0).length;
-  return `${watcher.completed}/${documents} read, ${busy} agents at work, ${rate.refused} times 429, ${watcher.redelivered} redelivered, ${watcher.offsets.length} events, ${watcher.cuts} cuts`;
+  const { completed, redelivered, offsets, cuts } = watcher;
+  const counts = [
+    `${completed}/${documents} read`,
+    `${counted(busy, 'agent')} at work`,
+    `${counted(rate.refused, 'time')} 429`,
+    `${redelivered} redelivered`,
+    counted(offsets.length, 'event'),
+    counted(cuts, 'cut'),
+  ];
+  return counts.join(', ');
 }
 
 function show({ json }: Stage, text: string): void {

@@ -3,7 +3,7 @@ import { type Config, usesManagedRedis } from '../config.js';
 import type { Client } from '../redis/connection.js';
 import { type ConnectionFlags, connected, daemonUrl, httpUrl, withClient } from './connection.js';
 import { exit, failureOf, type Outcome } from './exit.js';
-import { print, printJson } from './output.js';
+import { counted, print, printJson } from './output.js';
 import { configured, type SettingFlags, settingsFrom } from './settings.js';
 
 /** One thing that was looked at. `error` keeps Signalbox from working, `warn` from keeping all it promises. */
@@ -86,8 +86,10 @@ async function examineData(client: Client): Promise<Check[]> {
       for (const { id, level, message, advice } of findings) check(id, level, message, advice);
       if (findings.length > 0) continue;
       const left = skipped.length > 0 ? `; not looked at: ${skipped.join(', ')}` : '';
-      const seen = `${looked.queues} queues, ${looked.rows} rows, ${looked.keys} keys, ${looked.entries} log entries`;
-      check('invariants', 'ok', `${seen} agree${left}`);
+      const { queues, rows, keys, entries } = looked;
+      const seen = [counted(queues, 'queue'), counted(rows, 'row'), counted(keys, 'key')];
+      const logged = counted(entries, 'log entry', 'log entries');
+      check('invariants', 'ok', `no contradiction in ${seen.join(', ')}, ${logged}${left}`);
     } catch (error) {
       check(
         'invariants',
@@ -212,7 +214,7 @@ function judgeQueue({ queue, states, overloaded }: QueueNumbers): Check[] {
       ? [
           warn(
             'dead',
-            `the dead letter of ${queue} holds ${dead} tasks`,
+            `the dead letter of ${queue} holds ${counted(dead, 'task')}`,
             `\`signalbox dead ls ${queue}\` says why, \`dead redrive\` brings them back.`,
           ),
         ]

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { Signalbox } from '../client/index.js';
 import { type ConnectionFlags, connected, daemonUrl, httpUrl, withClient } from './connection.js';
 import { exit, type Outcome } from './exit.js';
-import { ageOf, print, printJson, printTable } from './output.js';
+import { ageOf, counted, print, printJson, printTable } from './output.js';
 import { allPages } from './pages.js';
 
 type Stats = Awaited<ReturnType<Signalbox['queue']['stats']>>['queues'][number];
@@ -66,7 +66,8 @@ function daemonLine(daemon: DaemonReport | undefined): string {
   if (!daemon) return 'connected';
   const { status, reasons, redis, connections, sessions, workers, version } = daemon;
   const why = reasons.length > 0 ? ` (${reasons.join('; ')})` : '';
-  return `${status}${why}, version ${version}, Redis ${redis}, ${connections} connections, ${sessions} sessions, ${workers} workers`;
+  const counts = [counted(connections, 'connection'), counted(sessions, 'session'), counted(workers, 'worker')];
+  return `${status}${why}, version ${version}, Redis ${redis}, ${counts.join(', ')}`;
 }
 
 async function printQueues(queues: readonly Stats[]): Promise<void> {

@@ -5,7 +5,7 @@ import { type Attribute, attributes } from '../protocol/filter.js';
 import { type ConnectionFlags, connected, open } from './connection.js';
 import { exit, type Outcome, wrongUsage } from './exit.js';
 import { collect, pairs, whole } from './input.js';
-import { print, printJson, say, visible } from './output.js';
+import { counted, print, printJson, say, visible } from './output.js';
 
 interface Flags extends ConnectionFlags {
   readonly from: string;
@@ -64,7 +64,7 @@ async function show(delivery: Delivery, json: boolean): Promise<void> {
   const { event, gap } = delivery;
   if (json) return printJson(delivery);
   if (gap) {
-    const lost = gap.lost === undefined ? 'an unknown number of events' : `${gap.lost} events`;
+    const lost = gap.lost === undefined ? 'an unknown number of events' : counted(gap.lost, 'event');
     return print(`-- ${lost} lost here (${gap.reason}): from ${gap.from} to ${gap.to}`);
   }
   const { time, type, subject, data } = event;

@@ -71,6 +71,7 @@ test('status: queues, sessions and the daemon, as a table and as JSON', async ()
     expect.objectContaining({ tasks: 1, holder: expect.objectContaining({ agent: 'busy-one' }) }),
   );
   const { out } = await cli(['status'], { env });
+  expect(out).toMatch(/, \d+ connections, \d+ sessions, 1 worker\n/);
   expect(out).toMatch(/QUEUE +READY +ACTIVE/);
   expect(out).toMatch(/status +2 +1 +0/);
   expect(out).toMatch(/busy-one +1 +/);

@@ -160,7 +160,7 @@ test('tasks: a page of a state; dead: list, bring back, remove', async () => {
   await put('letter', 'd2', { maxAttempts: 1 });
   await cli(['work', 'letter', '--count', '2', ...script('process.exit(1)')], { env });
   expect((await json(['dead', 'ls', 'letter'], { env })).tasks).toHaveLength(2);
-  expect((await cli(['dead', 'redrive', 'letter', '--task', 'd1'], { env })).out).toBe('1 tasks brought back\n');
+  expect((await cli(['dead', 'redrive', 'letter', '--task', 'd1'], { env })).out).toBe('1 task brought back\n');
   expect(await get('d1')).toMatchObject({ state: 'ready', attempt: 0 });
   const wrong = await cli(['dead', 'purge', 'letter', '--task', 'd1', '--task', 'nobody'], { env });
   expect(wrong.code).toBe(1);

@@ -1,5 +1,6 @@
 import type { Signalbox } from '../../client/index.js';
 import { newId } from '../../lib/ids.js';
+import { counted } from '../output.js';
 import { agentsCount, type Stage, startAgents } from './crew.js';
 import { Llm } from './llm.js';
 import { Rate } from './rate.js';
@@ -20,7 +21,7 @@ export async function playAlone(
   const llm = new Llm(rate, stage.thinkMs);
   let results = 0;
   const display = setInterval(
-    () => tell(`without a limit: ${results}/${documents.length} read, ${rate.refused} times 429`),
+    () => tell(`without a limit: ${results}/${documents.length} read, ${counted(rate.refused, 'time')} 429`),
     process.stderr.isTTY ? 100 : 2000,
   );
   try {

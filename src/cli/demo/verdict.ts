@@ -1,3 +1,5 @@
+import { counted } from '../output.js';
+
 /** What the demo counted. */
 export interface Report {
   readonly documents: number;
@@ -40,15 +42,21 @@ const shareLeast = 0.9;
 /** Everything that did not hold, in words; empty if the demo is what it claims. */
 export function failures(report: Report): string[] {
   const checks: [boolean, string][] = [
-    [report.documents >= 500, `only ${report.documents} documents; the demo reads at least 500`],
-    [report.results === report.documents, `${report.results} results for ${report.documents} documents`],
-    [report.wrong === 0, `${report.wrong} results differ from what the document says`],
-    [report.duplicates === 0, `${report.duplicates} tasks were accepted as completed twice`],
-    [report.lost === 0, `${report.lost} documents are lost`],
+    [report.documents >= 500, `only ${counted(report.documents, 'document')}; the demo reads at least 500`],
+    [
+      report.results === report.documents,
+      `${counted(report.results, 'result')} for ${counted(report.documents, 'document')}`,
+    ],
+    [report.wrong === 0, `wrong results: ${report.wrong} differ from what the document says`],
+    [report.duplicates === 0, `tasks accepted as completed twice: ${report.duplicates}`],
+    [report.lost === 0, `documents lost: ${report.lost}`],
     [report.redeliveredFromKilled > 0, 'nothing was redelivered of the agent that was killed at work'],
     [report.redeliveredFromFrozen > 0, 'nothing was redelivered of the agent that was frozen at work'],
-    [report.eventsOff === 0, `the watcher's record differs from the log in ${report.eventsOff} events`],
-    [report.eventsSeen === report.eventsInLog, `the watcher saw ${report.eventsSeen} of ${report.eventsInLog} events`],
+    [report.eventsOff === 0, `the watcher's record differs from the log in ${counted(report.eventsOff, 'event')}`],
+    [
+      report.eventsSeen === report.eventsInLog,
+      `the watcher saw ${report.eventsSeen} of ${counted(report.eventsInLog, 'event')}`,
+    ],
     [
       report.published.join() === 'batch.started,batch.finished',
       `published events seen: ${report.published.join(', ') || 'none'}`,
@@ -56,15 +64,18 @@ export function failures(report: Report): string[] {
     [report.killed !== '', 'no agent was killed'],
     [report.frozen !== '', 'no agent was frozen and thawed'],
     [report.watcherCuts > 0, 'the watcher was not cut'],
-    [report.served >= report.documents, `the model was asked ${report.served} times for ${report.documents} documents`],
-    [report.refused === 0, `${report.refused} calls under the limit were answered 429`],
+    [
+      report.served >= report.documents,
+      `the model was asked ${counted(report.served, 'time')} for ${counted(report.documents, 'document')}`,
+    ],
+    [report.refused === 0, `calls under the limit that were answered 429: ${report.refused}`],
     [
       report.share >= shareLeast,
       `only ${percent(report.share)} of the model's rate was used; ${percent(shareLeast)} must be`,
     ],
     [
       report.aloneResults === report.documents,
-      `${report.aloneResults} results for ${report.documents} documents without a limit`,
+      `without a limit: ${counted(report.aloneResults, 'result')} for ${counted(report.documents, 'document')}`,
     ],
     // Otherwise the rate was never reached, and that nobody met a 429 under the limit says nothing.
     [report.aloneRefused > 0, 'no call without a limit was answered 429'],
