@@ -9,9 +9,38 @@ local function take(count)
   at = at + count
   return unpack(ARGV, at - count, at - 1)
 end
+
+-- A refusal that shows a mistake, or that somebody reaches for what is another's, stands in the log although it changed
+-- nothing: who looks into it later was not there. HELD is no mistake, and who gives back what he has lost is told so.
+local audited = { DEADLOCK = true, KIND_MISMATCH = true }
+local function refused(from, id, more, lockJson)
+  emit('lock.refused', lockJson or json(id), '{' .. (lockJson and '"lock":' .. lockJson .. ',' or '') .. '"grant":' .. json(id) ..
+    ',"session":' .. json(from) .. ',"agent":' .. json(session(from).agent) .. more .. '}')
+end
+
+local function release(id, from, binding)
+  local said = lock.release(id, from, binding)
+  local grant = lock.load(id)
+  if said == 'notOwner' and speaks(from, binding) and not (grant and grant.session == from) then
+    refused(from, id, ',"code":"NOT_OWNER"', grant and grant.rows and json(grant.rows[1][1]))
+  end
+  return said
+end
+
+local function acquire(item)
+  local said = lock.acquire(item)
+  if string.byte(said[1]) ~= 33 then return said end
+  local code, details = string.match(said[1], '^!(%u[%u_]+) ?{?(.-)}?$')
+  if audited[code] then
+    refused(item.session, item.id, (item.owner ~= '' and ',"owner":' .. json(item.owner) or '') .. ',"code":"' .. code .. '"' ..
+      (code == 'DEADLOCK' and ',' .. details or ''), json(item.rows[1][1]))
+  end
+  return said
+end
+
 while at <= #ARGV do
   local kind, from, binding, id = take(4)
-  if kind == 'r' then results[#results + 1] = { lock.release(id, from, binding) }
+  if kind == 'r' then results[#results + 1] = { release(id, from, binding) }
   else
     local owner, waitMs, leaseMs, holdMs, reason, release, reclaim, count = take(8)
     local item = { id = id, session = from, binding = binding, owner = owner, waitMs = tonumber(waitMs), lease = tonumber(leaseMs),
@@ -20,7 +49,7 @@ while at <= #ARGV do
       local name, node, word, permits = take(4)
       item.rows[i] = { name, node, word, tonumber(permits) }
     end
-    results[#results + 1] = lock.acquire(item)
+    results[#results + 1] = acquire(item)
   end
   lock.pump()
 end

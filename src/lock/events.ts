@@ -52,6 +52,21 @@ export const lockEvents = {
     /** Granted to nobody before this. */
     notBeforeAt: z.string().optional(),
   }),
+  /**
+   * Somebody asked for what would close a circle (`cycle`: who waits for whose lock), with the word of another kind, or
+   * to release a grant that is not his: nothing was changed. `lock` is the first one asked for, absent for an unknown grant.
+   */
+  'lock.refused': z.object({
+    lock: z.string().optional(),
+    grant: z.string(),
+    session: z.string(),
+    agent: z.string(),
+    owner: z.string().optional(),
+    code: z.enum(['DEADLOCK', 'KIND_MISMATCH', 'NOT_OWNER']),
+    cycle: z
+      .array(z.object({ session: z.string(), agent: z.string(), owner: z.string().optional(), lock: z.string() }))
+      .optional(),
+  }),
   /** An operator broke it; each holder's own `lock.lost` follows in the same step. */
   'lock.broken': z.object({
     lock: z.string(),

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Any, fresh, granted, queueUp, type Session, startWorld, take, type World } from './support.js';
+import { type Any, fresh, granted, queueUp, type Session, startWorld, take, type World, watcherOf } from './support.js';
 
 let world: World;
 let x: Session;
@@ -28,7 +28,11 @@ test('two owners that wait for each other: the second is refused with the circle
   const [m, n] = [fresh(), fresh()];
   const [first, second] = [await take(x, m), await take(y, n)];
   const wait = await queueUp(x, n);
+  const watcher = await watcherOf(world.daemon, ['lock.refused']);
   expect(await deadlocked(y, m)).toEqual([`y:${m}`, `x:${n}`]);
+  const { event } = await watcher.event('lock.refused', m);
+  expect(event).toMatchObject({ subject: m, data: { lock: m, code: 'DEADLOCK', agent: 'y' } });
+  expect(event.data.cycle.map(({ agent, lock }: Any) => `${agent}:${lock}`)).toEqual([`y:${m}`, `x:${n}`]);
   // A try that does not wait is no deadlock.
   expect((await y.refused('lock.acquire', { name: m })).code).toBe('HELD');
   await release(y, second);

@@ -49,8 +49,9 @@ test('readers share, a writer waits for all of them, and later readers do not pa
   await release(a, late);
 });
 
-test('L11: a lock is of one kind; the other word is KIND_MISMATCH, and neither neighbour nor stranger can release it', async () => {
+test('L11: a lock is of one kind; the other word is KIND_MISMATCH, neither neighbour nor stranger can release it, and each refusal is in the log', async () => {
   const name = fresh();
+  const watcher = await watcherOf(world.daemon, ['lock.refused']);
   const held = await take(a, name);
   expect(await b.refused('lock.acquire', { name, permits: 1 })).toMatchObject({
     code: 'KIND_MISMATCH',
@@ -59,6 +60,12 @@ test('L11: a lock is of one kind; the other word is KIND_MISMATCH, and neither n
   const reader = await queueUp(b, name, { mode: 'shared' });
   expect(await b.refused('lock.release', { grant: held.grant })).toMatchObject({ code: 'NOT_OWNER' });
   expect(await c.refused('lock.release', { grant: 'guessed' })).toMatchObject({ code: 'NOT_OWNER' });
+  await watcher.event('lock.refused', 'guessed');
+  const [mismatch, foreign, guessed] = watcher.events().map(({ event }) => event);
+  const of = ({ opened: { session } }: Session, agent: string) => ({ session, agent });
+  expect(mismatch).toMatchObject({ subject: name, data: { lock: name, code: 'KIND_MISMATCH', ...of(b, 'b') } });
+  expect(foreign.data).toEqual({ lock: name, grant: held.grant, code: 'NOT_OWNER', ...of(b, 'b') });
+  expect(guessed).toMatchObject({ subject: 'guessed', data: { grant: 'guessed', code: 'NOT_OWNER', ...of(c, 'c') } });
   expect(await a.refused('lock.define', { name, capacity: 2 })).toMatchObject({ code: 'CONFLICT' });
   expect((await a.call('lock.get', { name })).holders).toMatchObject([{ grant: held.grant }]);
   await release(b, reader);
