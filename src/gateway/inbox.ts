@@ -1,6 +1,6 @@
 import { Refusal, type WireError } from '../errors.js';
 import { closeCodes } from '../protocol/close-codes.js';
-import { errorLine, linesMax } from '../protocol/frame.js';
+import { errorLine, type Frame, linesMax } from '../protocol/frame.js';
 import { decode } from './gates/decode.js';
 import { toWireError } from './gates/fail.js';
 import type { Pipeline, PipelineCaller } from './pipeline.js';
@@ -13,12 +13,28 @@ export interface InboxOwner extends PipelineCaller {
   close(code: number, reason: string): void;
 }
 
-/** What comes in on one connection: messages into lines, lines into requests; which of them are still in flight. */
+/** A request that came while the session was being opened. */
+interface Held {
+  readonly frame: Frame;
+  readonly line: string;
+  readonly message: number;
+}
+
+/**
+ * What comes in on one connection: messages into lines, lines into requests; which of them are still in flight.
+ *
+ * What stands behind a `session.open` waits for its answer, in its order: an agent that sends its first requests in the
+ * same breath means them for that session. They are in flight meanwhile, and bounded as such. If the open is refused
+ * they run as what they are then, without a session.
+ */
 export class Inbox {
   readonly #owner: InboxOwner;
   readonly #pipeline: Pipeline;
   readonly #clock: { readonly now: number };
   readonly #requests = new Requests();
+  /** The id of a session.open without an answer. */
+  #opening: number | undefined;
+  #held: Held[] = [];
 
   constructor(owner: InboxOwner, pipeline: Pipeline, clock: { readonly now: number }) {
     this.#owner = owner;
@@ -33,6 +49,11 @@ export class Inbox {
 
   /** True once for every request that was begun. */
   answered(id: number): boolean {
+    if (id === this.#opening) {
+      this.#opening = undefined;
+      // Behind the line that answers it.
+      queueMicrotask(() => this.#goOn());
+    }
     return this.#requests.end(id);
   }
 
@@ -64,12 +85,33 @@ export class Inbox {
       const frame = decode(line);
       id = frame.id as number | undefined;
       if (id !== undefined) this.#requests.begin(id, line.length);
-      this.#pipeline.run(frame, line, this.#owner);
+      const waits = this.#opening !== undefined || this.#held.length > 0;
+      if (waits && id !== undefined) this.#held.push({ frame, line, message: this.#owner.message });
+      else this.#run(frame, line);
     } catch (error) {
       if (id === undefined) this.#misuse(error);
       // Not through `answered`: a doubled id is still in flight for the request that has it.
       else this.#owner.push(errorLine(id, toWireError(error, 'gateway')));
     }
+  }
+
+  #run(frame: Frame, line: string): void {
+    if (frame.op === 'session.open') this.#opening = frame.id as number;
+    this.#pipeline.run(frame, line, this.#owner);
+  }
+
+  /** Runs what has waited, up to the next session.open among it. */
+  #goOn(): void {
+    const held = this.#held;
+    const current = this.#owner.message;
+    let at = 0;
+    while (at < held.length && this.#opening === undefined && this.#owner.reading) {
+      const { frame, line, message } = held[at++]!;
+      this.#owner.message = message;
+      this.#run(frame, line);
+    }
+    this.#owner.message = current;
+    this.#held = this.#owner.reading ? held.slice(at) : [];
   }
 
   /** A frame that cannot be answered by its id. */

@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
+import { bounds } from '../../src/gateway/bounds.js';
 import { Pipeline } from '../../src/gateway/pipeline.js';
 import { commandProbe, faultProbe } from '../../src/gateway/probes.js';
 import { client, type Line, station, useStations } from './support.js';
@@ -236,6 +237,50 @@ describe('a session', () => {
     await one.call('session.close');
     expect((await one.call('mine')).error.code).toBe('NO_SESSION');
     expect((await one.call('where')).ok).toBeDefined();
+  });
+
+  it('is there for what stands behind session.open, in the same message and in the next ones, in its order', async () => {
+    const at = await station();
+    const one = await client(at);
+    one.send({ id: 1, op: 'session.open', params: { agent: 'a' } }, { id: 2, op: 'mine' }, { id: 3, op: 'message' });
+    one.send({ id: 4, op: 'message' });
+    one.send({ id: 5, op: 'mine' }, { id: 6, op: 'session.close' }, { id: 7, op: 'where' });
+    await Promise.all([1, 2, 3, 4, 5, 6, 7].map((id) => one.reply(id)));
+    const replies = one.lines.filter((line) => line.id !== undefined);
+    expect(replies.filter((line) => line.error)).toEqual([]);
+    expect(replies[0]!.id).toBe(1);
+    // Each still counts for the message it came in.
+    expect(at.messages[1]! - at.messages[0]!).toBe(1);
+  });
+
+  it('that is refused leaves what stands behind it without one; another may stand behind it', async () => {
+    const at = await station();
+    const one = await client(at);
+    one.send({ id: 1, op: 'session.open', params: { agent: 7 } }, { id: 2, op: 'mine' }, { id: 3, op: 'where' });
+    one.send({ id: 4, op: 'session.open', params: { agent: 'a', namespace: 'too-many' } }, { id: 5, op: 'mine' });
+    one.send({ id: 6, op: 'session.open', params: { agent: 'a' } }, { id: 7, op: 'mine' });
+    const replies = await Promise.all([1, 2, 3, 4, 5, 6, 7].map((id) => one.reply(id)));
+    expect(replies.map(({ error }) => error?.code)).toEqual([
+      'BAD_REQUEST',
+      'NO_SESSION',
+      undefined,
+      expect.stringMatching(/^(LIMIT|CONFLICT)$/),
+      'NO_SESSION',
+      undefined,
+      undefined,
+    ]);
+  });
+
+  it('that is slow to open holds no more than may be in flight', async () => {
+    const at = await station();
+    const one = await client(at);
+    const many = Array.from({ length: bounds.requestsMax + 10 }, (_, i) => ({ id: i + 2, op: 'mine' }));
+    one.send({ id: 1, op: 'session.open', params: { agent: 'slow' } });
+    for (let from = 0; from < many.length; from += 64) one.send(...many.slice(from, from + 64));
+    expect((await one.reply(bounds.requestsMax + 2)).error.code).toBe('LIMIT');
+    for (const release of at.released) release();
+    expect((await one.reply(2)).ok).toBeDefined();
+    expect((await one.reply(bounds.requestsMax)).ok).toBeDefined();
   });
 
   it('lost under the open socket is told, and refused by SESSION_LOST until a new one is opened', async () => {

@@ -164,6 +164,7 @@ function commands(station: Station): AnyCommand[] {
       run: async (params, { connection, namespace }) => {
         if (!connection.authenticate(params.token)) throw new Refusal('UNAUTHENTICATED');
         if (params.agent === 'refused') throw new Refusal('BAD_KEY');
+        if (params.agent === 'slow') await new Promise<void>((resolve) => station.released.push(resolve));
         const session = sessionRef(params.resume ?? `of-${params.agent}`, ++station.bindings, params.ttlMs);
         connection.attach(session);
         return { session: session.id, namespace: namespace.name };

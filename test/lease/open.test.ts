@@ -111,6 +111,25 @@ describe('session.open', () => {
     expect(leases).toHaveLength(1);
   });
 
+  test('what is sent with it in one go belongs to the session; behind a refused one there is none', async () => {
+    const wire = await daemon.wire();
+    const queue = unique('pipelined');
+    const lines = [
+      { id: 901, op: 'session.open', params: { agent: 'hasty' } },
+      { id: 902, op: 'queue.enqueue', params: { queue, tasks: [{ payload: 1 }] } },
+      { id: 903, op: 'lock.acquire', params: { name: queue } },
+    ];
+    wire.send(lines.map((line) => JSON.stringify(line)).join('\n'));
+    wire.send(JSON.stringify({ id: 904, op: 'queue.claim', params: { queue } }));
+    expect(await wire.next((line) => line.id === 904)).toMatchObject({ ok: { tasks: [{ payload: 1 }] } });
+    expect(await wire.next((line) => line.id === 903)).toMatchObject({ ok: { state: 'held' } });
+    const other = await daemon.wire();
+    other.send('{"id":901,"op":"session.open","params":{"agent":"a","resume":{"session":"none","key":"k"}}}');
+    other.send(JSON.stringify({ id: 902, op: 'queue.claim', params: { queue } }));
+    expect(await other.next((line) => line.id === 902)).toMatchObject({ error: { code: 'NO_SESSION' } });
+    expect(await other.next((line) => line.id === 901)).toMatchObject({ error: { code: 'SESSION_LOST' } });
+  });
+
   test('after session.close the connection may open another', async () => {
     const wire = await daemon.session({ agent: 'again' });
     expect(await wire.call('session.close')).toEqual({ released: 0 });
