@@ -17,6 +17,10 @@ const advice = {
   late: 'No daemon sweeps this namespace, or its sweeps fail: look at the log of the daemons.',
   stray: 'A clock without its attempt; it may end a later one too early. It goes when its time comes.',
   holding: 'The session is said to hold what it does not. It is dropped when the session ends.',
+  reserved:
+    'Capacity of the limit is lost or given twice. Define it anew under another name, and report it with the log of that time.',
+  queued: 'Who waits for the limit may not be looked at. It is counted anew when its queue runs empty.',
+  limitClock: 'Its lease or its wait would not end. `lease.revoke reservation:<id>` ends it.',
   published: 'Repeats of published events may be let through; ids are forgotten after log.publishWindowMs.',
   head: 'Something else has written to the stream or to its counters. Keep other programs away from sb: keys.',
   epoch: 'Something else has written to the stream or to its counters. Keep other programs away from sb: keys.',

@@ -9,6 +9,7 @@ const queueScript = lua(import.meta.url, './check/queue.lua', ['queue', 'max']);
 const rowsScript = lua(import.meta.url, './check/rows.lua', ['queue', 'set', 'cursor', 'limit']);
 const sessionsScript = lua(import.meta.url, './check/sessions.lua', ['cursor', 'limit']);
 const clocksScript = lua(import.meta.url, './check/clocks.lua', ['lateMs']);
+const limitsScript = lua(import.meta.url, './check/limits.lua', ['max']);
 const logScript = lua(import.meta.url, './check/log.lua', ['limit']);
 const keysScript = lua(import.meta.url, './check/keys.lua');
 
@@ -17,6 +18,8 @@ export interface Bounds {
   readonly queues: number;
   /** Members of sets and sessions. */
   readonly rows: number;
+  /** Holdings and limits that are held against each other in one moment, and so in one script. */
+  readonly holdings: number;
   /** Keys of the namespace. */
   readonly keys: number;
   /** Last entries of the log. */
@@ -25,7 +28,14 @@ export interface Bounds {
   readonly lateMs: number;
 }
 
-export const defaultBounds: Bounds = { queues: 200, rows: 20_000, keys: 50_000, entries: 2000, lateMs: 10_000 };
+export const defaultBounds: Bounds = {
+  queues: 200,
+  rows: 20_000,
+  holdings: 2000,
+  keys: 50_000,
+  entries: 2000,
+  lateMs: 10_000,
+};
 
 export interface InvariantFinding {
   readonly id: InvariantId;
@@ -50,7 +60,7 @@ const findingsMax = 20;
 
 /**
  * Design section 8 on a live system: counters against sets, sets against records, holdings against sessions, lanes against
- * what waits, keys against the page of keys, the end of the log against its counters. Only reads; each script sees one
+ * what waits, limits against their reservations, keys against the page of keys, the end of the log against its counters. Only reads; each script sees one
  * moment, so that work going on meanwhile is never taken for a fault.
  */
 export async function checkInvariants(
@@ -87,12 +97,15 @@ class Check {
   }
 
   async run(): Promise<InvariantReport> {
-    const { entries, lateMs } = this.#bounds;
+    const { entries, lateMs, holdings } = this.#bounds;
     const [rows, looked] = await this.#namespace.read<[Row[], number]>(logScript, [entries]);
     this.#tell('log', rows);
     this.#looked.entries = looked;
     if (looked === entries) this.#skipped.push(`the log before its last ${entries} entries`);
     this.#tell('clock', await this.#namespace.read<Row[]>(clocksScript, [lateMs]));
+    const [limits, left] = await this.#namespace.read<[Row[], string[]]>(limitsScript, [holdings]);
+    this.#tell('limit', limits);
+    this.#skipped.push(...left);
     await this.#queues();
     await this.#pages('sessions', (cursor, limit) => this.#namespace.read(sessionsScript, [cursor, limit]));
     await this.#keys();

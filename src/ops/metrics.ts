@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, type Metric, Registry } from 'prom-client';
 import type { ConnectionEvent } from '../gateway/probes.js';
 import type { DaemonView, ServedView } from './daemon.js';
+import { LimitMetrics } from './limit-metrics.js';
 import type { LoopLag } from './loop-lag.js';
 import { QueueMetrics } from './queue-metrics.js';
 import type { RedisPulse } from './redis-pulse.js';
@@ -8,7 +9,7 @@ import { Tally } from './tally.js';
 
 /**
  * What /metrics tells. Labels are bounded: ops, codes and states by this program, namespaces by a setting, queues by
- * queuesMax; ids of tasks, sessions and agents never are labels.
+ * queuesMax, limits by limitsMax; ids of tasks, sessions and agents never are labels.
  */
 export class Metrics {
   readonly tally = new Tally();
@@ -16,6 +17,7 @@ export class Metrics {
   readonly #daemon: DaemonView;
   readonly #pulse: RedisPulse;
   readonly #queues: QueueMetrics;
+  readonly #limits: LimitMetrics;
   readonly #closed: Counter;
   readonly #refused: Counter;
   readonly #faults: Counter;
@@ -32,6 +34,7 @@ export class Metrics {
     this.#ownGauges(lag, version);
     this.#namespaceGauges();
     this.#queues = new QueueMetrics(this.#registry);
+    this.#limits = new LimitMetrics(this.#registry);
   }
 
   get contentType(): string {
@@ -57,7 +60,9 @@ export class Metrics {
 
   async #text(): Promise<string> {
     // Redis away: what the daemon knows by itself is told all the same.
-    if (await this.#pulse.check()) await this.#queues.refresh(this.#daemon).catch(() => undefined);
+    if (await this.#pulse.check()) {
+      await Promise.allSettled([this.#queues.refresh(this.#daemon), this.#limits.refresh(this.#daemon)]);
+    }
     return await this.#registry.metrics();
   }
 

@@ -56,6 +56,7 @@ async function everyState(): Promise<void> {
     wire.call('limit.reserve', { name: 'l', reservation, cost: { concurrency: 1 }, leaseMs: 50_000, waitMs: 50_000 });
   for (const reservation of ['settled', 'kept', 'waits']) await reserve(reservation);
   await wire.call('limit.settle', { reservation: 'settled' });
+  await reserve('queued');
   await wire.call('once.begin', { key: 'key', fingerprint: 'f' });
 }
 
@@ -122,11 +123,12 @@ describe('a namespace as it should be', () => {
   });
 
   test('says what its bounds left out', async () => {
-    const { skipped, looked } = await check({ queues: 1, rows: 1, keys: 1, entries: 2 });
+    const { skipped, looked } = await check({ queues: 1, rows: 1, holdings: 3, keys: 1, entries: 2 });
     expect(looked.rows).toBe(1);
     expect(skipped).toContain('queues after the first 1');
     expect(skipped).toContain('the log before its last 2 entries');
     expect(skipped).toContain('sessions');
+    expect(skipped).toContain('reservations of limits: more than 3 holdings');
     expect(skipped).toContain('the rest of waiting of other');
   });
 
@@ -136,6 +138,16 @@ describe('a namespace as it should be', () => {
 });
 
 const fenceOf = async (task: string): Promise<string> => String((await wire.call('queue.get', { task })).fence);
+
+/** One more in a number that the limit keeps. */
+const oneMore = (path: string): Promise<unknown> =>
+  redis.eval(
+    `local now = cmsgpack.unpack(redis.call('HGET', KEYS[1], 'now'))
+    now.${path} = now.${path} + 1
+    return redis.call('HSET', KEYS[1], 'now', cmsgpack.pack(now))`,
+    1,
+    at('limit:l'),
+  );
 
 /** What is broken, and the findings that it must lead to; the first of them is the point. */
 const breaks: [string, () => Promise<unknown>, string[]][] = [
@@ -158,6 +170,17 @@ const breaks: [string, () => Promise<unknown>, string[]][] = [
   ['a holding that is none', () => redis.zadd(at(`held:${wire.opened.session}`), 1, 'tready'), ['holding']],
   ['a lock that is none', () => redis.zadd(at(`held:${wire.opened.session}`), 1e15, 'lnone'), ['holding']],
   ['a reservation that is over', () => redis.zadd(at(`held:${wire.opened.session}`), 1, 'rsettled'), ['holding']],
+  ['a slot of a limit that no reservation has', () => oneMore('dims.concurrency.reserved'), ['reserved']],
+  ['concurrency that nobody is going to bring back', () => oneMore('dims.concurrency.total'), ['reserved']],
+  ['a count of waiters that is off', () => oneMore('waiting'), ['queued']],
+  ['a waiter that stands in no queue', () => redis.del(at('limitWaits:l')), ['queued']],
+  ['a reservation whose lease will not run out', () => redis.zrem(at('limitDue'), 'ekept'), ['limitClock']],
+  ['a wait for a limit that will not end', () => redis.zrem(at('limitDue'), 'wqueued'), ['limitClock']],
+  [
+    'a reservation that nobody holds',
+    () => redis.zrem(at(`held:${wire.opened.session}`), 'rkept'),
+    ['reserved', 'orphan'],
+  ],
   ['a once key without its record', () => redis.del(at('once:key')), ['holding']],
   ['a once key that no clock ends', () => redis.zrem(at('onceDue'), 'key'), ['orphan']],
   ['a holding of no kind', () => redis.zadd(at(`held:${wire.opened.session}`), 1, 'xy'), ['holding']],

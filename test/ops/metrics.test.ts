@@ -52,6 +52,32 @@ describe('R22: queue health', () => {
   });
 });
 
+test('limits: by dimension what there is, is used, reserved and left, and who waits', async () => {
+  const name = 'metered';
+  const dimensions = { requests: { amount: 10, perMs: 60_000 }, concurrency: { amount: 2 } };
+  await agent.call('limit.define', { name, kind: 'window', dimensions });
+  const cost = { requests: 3, concurrency: 1 };
+  const [settled] = [
+    await agent.call('limit.reserve', { name, cost }),
+    await agent.call('limit.reserve', { name, cost }),
+  ];
+  await agent.call('limit.settle', { reservation: settled.reservation });
+  await agent.call('limit.reserve', { name, cost: { requests: 9 }, waitMs: 60_000 });
+  let text = '';
+  const of = (gauge: string, dimension?: string): number | undefined =>
+    valueIn(
+      text,
+      `signalbox_limit_${gauge}{namespace="default",limit="${name}"${dimension ? `,dimension="${dimension}"` : ''}}`,
+    );
+  await until(async () => {
+    text = await scrape(world.daemon);
+    return of('waiting') === 1;
+  });
+  expect(['amount', 'used', 'reserved', 'remaining'].map((gauge) => of(gauge, 'requests'))).toEqual([10, 3, 3, 4]);
+  expect(['amount', 'used', 'reserved', 'remaining'].map((gauge) => of(gauge, 'concurrency'))).toEqual([2, 0, 1, 1]);
+  expect(of('blocked')).toBe(0);
+});
+
 test('requests are counted by op and code, with their time', async () => {
   const before = await scrape(world.daemon);
   await agent.refused('queue.get', { task: 'nobody' });

@@ -28,6 +28,9 @@ for i = batchAt, #ARGV do
   if not REMEMBERED[kind] and call('PTTL', P .. key) >= 0 then found('ttl', key, 'ends by itself', 'ends by a script') end
   if kind == 'task' then checkTask(key, name)
   elseif kind == 'run' and call('EXISTS', P .. 'task:' .. name) == 0 then found('orphan', key, 'no task', 'a task')
+  elseif kind == 'reservation' and call('PTTL', P .. key) == -1 and types[#types] == 'string' then
+    local r = cmsgpack.unpack(call('GET', P .. key))
+    if not call('ZSCORE', P .. 'held:' .. r.session, 'r' .. name) then found('orphan', key, 'held by nobody', r.session) end
   elseif kind == 'once' and types[#types] == 'hash' and not call('ZSCORE', P .. 'onceDue', name) then found('orphan', key, 'no clock', 'the end of its lease or keep')
   elseif kind == 'session' and not call('ZSCORE', P .. 'sessions', name) and not call('ZSCORE', P .. 'ending', name) then
     found('orphan', key, 'neither live nor ending', 'a session')
