@@ -19,9 +19,9 @@ export interface Traits {
   readonly repeat: boolean;
   readonly timeoutMs: number;
   /** False for a joined line: its items have paid already. */
-  readonly charge?: boolean;
+  readonly charge?: boolean | undefined;
   /** A reply that comes after the caller was told TIMEOUT. */
-  readonly late?: (ok: Frame) => void;
+  readonly late?: ((ok: Frame) => void) | undefined;
 }
 
 interface Request extends Timed, Traits {
@@ -90,7 +90,22 @@ export class Requests {
       done(refused, {}, now());
       return;
     }
-    const request: Request = { ...traits, id, op, line, bytes, done, sentAt: undefined, slot: 0 };
+    const { lane, repeat, timeoutMs, charge, late } = traits;
+    // Spreading `traits` into it costs more than all the rest of a call.
+    const request: Request = {
+      lane,
+      repeat,
+      timeoutMs,
+      charge,
+      late,
+      id,
+      op,
+      line,
+      bytes,
+      done,
+      sentAt: undefined,
+      slot: 0,
+    };
     this.table.set(id, request);
     this.waiting[traits.lane].add(request);
     this.wheel.add(request, traits.timeoutMs);

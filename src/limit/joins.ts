@@ -14,12 +14,16 @@ const getScript = lua(import.meta.url, './get.lua', ['name']);
 
 /** What a call takes to Redis, and what is said of it while Redis is away; undefined: nothing may be. */
 interface Item {
+  readonly reservation: string;
   readonly args: readonly (string | number)[];
   readonly name: string | undefined;
   local(): Words | undefined;
 }
 /** `granted|waiting|settled` and what belongs to it, or one `!CODE …`. */
 type Words = readonly string[];
+
+/** One text an answer: a list in a list is what a reply of Redis costs most for. JSON text holds no tab. */
+const wordsOf = (said: string): Words => (said.startsWith('!') ? [said] : said.split('\t'));
 
 const overflow = (): Error => new Refusal('UNAVAILABLE', 'too many requests wait for Redis', { afterMs: 200 });
 const isAway = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAVAILABLE';
@@ -58,15 +62,15 @@ export class LimitJoins {
   reserve({ id, binding, ttlMs }: SessionRef, ask: Ask): Promise<Words> {
     const { name, cost, reservation, waitMs, leaseMs, weight } = ask;
     const amounts = flat(cost);
-    const head = ['r', id, binding, reservation, name, waitMs, leaseMs ?? '', weight, keyOf(ask)];
-    const args = [...head, amounts.length / 2, ...amounts];
-    return this.#one({ args, name, local: () => this.#local.reserve(id, ttlMs, ask) });
+    const args = ['r', id, binding, name, waitMs, leaseMs ?? '', weight, keyOf(ask), amounts.length / 2];
+    for (const amount of amounts) args.push(amount);
+    return this.#one({ reservation, args, name, local: () => this.#local.reserve(id, ttlMs, ask) });
   }
 
   settle({ id, binding }: SessionRef, reservation: string, actual: Amounts): Promise<Words> {
     const amounts = flat(actual);
-    const args = ['s', id, binding, reservation, amounts.length / 2, ...amounts];
-    return this.#one({ args, name: undefined, local: () => this.#local.settle(id, reservation, actual) });
+    const args = ['s', id, binding, amounts.length / 2, ...amounts];
+    return this.#one({ reservation, args, name: undefined, local: () => this.#local.settle(id, reservation, actual) });
   }
 
   /** What a script said of the next moment: milliseconds, or ''. */
@@ -107,11 +111,13 @@ export class LimitJoins {
   async #run(items: readonly Item[]): Promise<Words[]> {
     try {
       await this.adopt();
-      const args = [this.#waitersMax, ...items.flatMap((item) => item.args)];
-      const [results, soonest] = await this.#namespace.call<[string[][], string]>(script, args);
+      const args: (string | number)[] = [this.#waitersMax, items.length];
+      for (const { reservation } of items) args.push(reservation);
+      for (const item of items) for (const arg of item.args) args.push(arg);
+      const [results, soonest] = await this.#namespace.call<[string[], string]>(script, args);
       this.look(soonest);
       this.#learn(items);
-      return results;
+      return results.map(wordsOf);
     } catch (error) {
       if (!isAway(error)) throw error;
       return items.map(({ local }) => local() ?? away);

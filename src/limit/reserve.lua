@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- Reserves and settles of many connections, in the order in which they came; at most waitersMax wait for one limit. Two callers that read "0 used" and both went
 -- would break the limit; here the check of every dimension and the charge of all of them are one step, and a refusal has
--- charged nothing. Each in ARGV from batchAt:
---   r session binding reservation limit waitMs leaseMs weight key n, then n times dimension amount
---   s session binding reservation n, then n times dimension amount
--- Answers for each '!CODE …', or a list of words; and milliseconds to the next moment at which one of the limits needs a look.
+-- charged nothing. In ARGV from batchAt: how many, the reservation of each, then each:
+--   r session binding limit waitMs leaseMs weight key n, then n times dimension amount
+--   s session binding n, then n times dimension amount
+-- Answers for each '!CODE …' or words parted by tabs; and milliseconds to the next moment at which one of the limits needs a look.
 -- @include limit-wait
 local function keyed(at, count)
   local amounts = {}
@@ -12,24 +12,30 @@ local function keyed(at, count)
   return amounts
 end
 
-local function unknown(item, amounts)
-  for name in pairs(amounts) do
-    if not item.dims[name] then return '!INVALID {"message":"the limit has no such dimension","dimension":' .. json(name) .. '}' end
-  end
+local function unknown(name)
+  return '!INVALID {"message":"the limit has no such dimension","dimension":' .. json(name) .. '}'
+end
+
+-- Asks of one batch mostly differ in their fence and in what is left: the rest is made into text once.
+local texts = {}
+local function text(number)
+  local known = texts[number]
+  if not known then known = int(number); texts[number] = known end
+  return known
 end
 
 local function told(item, id, r)
-  local remaining, resetMs = limit.remaining(item), int(limit.resetMs(item))
+  local rest = limit.remaining(item) .. '\t' .. text(limit.resetMs(item))
   if r.state == 'waiting' then
     local rank = call('ZRANK', P .. 'limitWaits:' .. item.name, r.ticket .. '\0' .. id)
-    return { 'waiting', int((rank or item.waiting) + 1), '', remaining, resetMs }
+    return 'waiting\t' .. int((rank or item.waiting) + 1) .. '\t\t' .. rest
   end
-  return { 'granted', int(r.fence), int(limit.validMs(r)), remaining, resetMs }
+  return 'granted\t' .. int(r.fence) .. '\t' .. text(limit.validMs(r)) .. '\t' .. rest
 end
 
 -- The same request again: a reply may be lost after the work was done.
-local function again(item, id, r, ask)
-  if r.session ~= ask.session or r.limit ~= ask.limit or r.key ~= ask.key then
+local function again(item, id, r, owner, key)
+  if r.session ~= owner or r.limit ~= item.name or r.key ~= key then
     return '!CONFLICT {"message":"this reservation id is taken by another request"}'
   end
   if r.state == 'granted' or r.state == 'waiting' then return told(item, id, r) end
@@ -47,79 +53,82 @@ local function limited(item, ms, dim)
   return '!LIMITED {' .. concat(details, ',') .. '}'
 end
 
-local function reserve(id, ask)
-  local known = session(ask.session)
-  if not speaks(ask.session, ask.binding) then return '!SESSION_LOST' end
-  local item, r = limit.get(ask.limit), limit.load(id)
-  if not item then return '!NOT_FOUND {"message":"no such limit; limit.define makes one","limit":' .. json(ask.limit) .. '}' end
+local function reserve(id, at)
+  local owner, binding, name, waitMs, leaseMs, weight, key, count = unpack(ARGV, at + 1, at + 8)
+  if not speaks(owner, binding) then return '!SESSION_LOST' end
+  local item, r = limit.get(name), limit.load(id)
+  if not item then return '!NOT_FOUND {"message":"no such limit; limit.define makes one","limit":' .. json(name) .. '}' end
   if item.waiting > 0 and item.look then limit.pump(item); r = limit.load(id) end
-  if r then return again(item, id, r, ask) end
-  local wrong = unknown(item, ask.cost)
-  if wrong then return wrong end
-  local never = limit.neverFits(item, ask.cost)
+  if r then return again(item, id, r, owner, key) end
+  local cost, never = keyed(at + 9, count), nil
+  for dimension, n in pairs(cost) do
+    local dim = item.dims[dimension]
+    if not dim then return unknown(dimension) end
+    if n > dim.most then never = dimension end
+  end
   if never then
     return '!NEVER_FITS {"message":"it asks for more than the limit ever has","limit":' .. item.json .. ',"dimension":' ..
       json(never) .. ',"most":' .. int(item.dims[never].most) .. '}'
   end
-  local ms, dim = limit.waitMs(item, ask.cost)
-  r = { limit = ask.limit, session = ask.session, agent = known.agent, cost = ask.cost, weight = ask.weight,
-    lease = ask.leaseMs, key = ask.key }
+  local ms, dim = limit.waitMs(item, cost)
   if ms == 0 and item.waiting == 0 then
+    -- Made in one piece, with room for what the grant puts in: a table that grows costs more than all that is in it.
+    r = { limit = name, session = owner, agent = session(owner).agent, cost = cost, lease = tonumber(leaseMs), key = key,
+      state = false, fence = 0, at = 0 }
     limit.grant(item, id, r)
     return told(item, id, r)
   end
-  if ms > 0 or ask.waitMs > 0 then limit.saturate(item, dim) end
-  if ask.waitMs == 0 or item.waiting >= tonumber(waitersMax) then return limited(item, ms, dim) end
-  limit.wait(item, id, r, ask.waitMs)
+  waitMs = tonumber(waitMs)
+  if ms > 0 or waitMs > 0 then limit.saturate(item, dim) end
+  if waitMs == 0 or item.waiting >= tonumber(waitersMax) then return limited(item, ms, dim) end
+  r = { limit = name, session = owner, agent = session(owner).agent, cost = cost, lease = tonumber(leaseMs), key = key,
+    weight = tonumber(weight) }
+  limit.wait(item, id, r, waitMs)
   -- Told before anything comes of it: an ask that is fairly first may be granted by the very pump that it brings about.
   local head = call('ZRANK', P .. 'limitWaits:' .. item.name, r.ticket .. '\0' .. id) == 0
   local resumes = head and ms < dims.none and turn.now + ms or not head and item.headAt
-  limit.tell('limit.waiting', item, id, r, ',"place":' .. int(item.waiting) .. ',"endsAt":"' .. iso(turn.now + ask.waitMs) .. '"' ..
+  limit.tell('limit.waiting', item, id, r, ',"place":' .. int(item.waiting) .. ',"endsAt":"' .. iso(turn.now + waitMs) .. '"' ..
     (resumes and ',"resumesAt":"' .. iso(resumes) .. '"' or ''))
   limit.pump(item)
   return told(item, id, r)
 end
 
-local function settle(id, ask)
-  if not speaks(ask.session, ask.binding) then return '!SESSION_LOST' end
+local function settle(id, at)
+  local owner, binding, count = unpack(ARGV, at + 1, at + 3)
+  if not speaks(owner, binding) then return '!SESSION_LOST' end
   local r = limit.load(id)
-  local item = r and r.session == ask.session and limit.get(r.limit)
+  local item = r and r.session == owner and limit.get(r.limit)
   if not item or r.state == 'lost' then
     return '!NOT_FOUND {"message":"this reservation is not yours, or has ended' ..
       (item and ' and counts as spent' or '') .. '"}'
   end
   if r.state == 'waiting' then limit.endWait(item, id, r, 'cancelled')
   elseif r.state == 'granted' then
-    local wrong = unknown(item, ask.cost)
-    if wrong then return wrong end
-    limit.settle(item, id, r, ask.cost)
+    local actual = keyed(at + 4, count)
+    for dimension in pairs(actual) do
+      if not item.dims[dimension] then return unknown(dimension) end
+    end
+    limit.settle(item, id, r, actual)
   end
   local debts = {}
   for _, dim in ipairs(item.list) do
     local left = dims.left(dim)
     if left < 0 and dim.mode ~= 'held' then debts[#debts + 1] = dim.json .. ':' .. int(-left) end
   end
-  return { 'settled', limit.remaining(item), #debts > 0 and '{' .. concat(debts, ',') .. '}' or '' }
+  return 'settled\t' .. limit.remaining(item) .. '\t' .. (#debts > 0 and '{' .. concat(debts, ',') .. '}' or '')
 end
 
-local at, asks, ids, results = batchAt, {}, {}, {}
-while at <= #ARGV do
-  local ask = { kind = ARGV[at], session = ARGV[at + 1], binding = ARGV[at + 2], id = ARGV[at + 3] }
-  at = at + 4
-  if ask.kind == 'r' then
-    ask.limit, ask.waitMs, ask.leaseMs = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-    ask.weight, ask.key = tonumber(ARGV[at + 3]), ARGV[at + 4]
-    at = at + 5
-  end
-  local count = tonumber(ARGV[at])
-  ask.cost = keyed(at + 1, count)
-  at = at + 1 + 2 * count
-  asks[#asks + 1], ids[#ids + 1] = ask, ask.id
-end
+local count, results = tonumber(ARGV[batchAt]), {}
+local at, ids = batchAt + 1 + count, { unpack(ARGV, batchAt + 1, batchAt + count) }
 limit.preload(ids)
-for i, ask in ipairs(asks) do
-  local said = (ask.kind == 'r' and reserve or settle)(ask.id, ask)
-  results[i] = type(said) == 'string' and { said } or said
+for i, id in ipairs(ids) do
+  if ARGV[at] == 'r' then
+    results[i] = reserve(id, at)
+    at = at + 9 + 2 * ARGV[at + 8]
+  else
+    results[i] = settle(id, at)
+    at = at + 4 + 2 * ARGV[at + 3]
+  end
 end
 local soonest = limit.flush()
 return turn.close({ results, soonest })

@@ -151,6 +151,7 @@ do
   -- amount has become is granted alone: it was promised up to `max`.
   function dims.wait(dim, n, now)
     local mode, ms = modes[dim.mode], 0
+    if not dim.cap and n <= mode.left(dim) then return 0 end
     local alone = dim.mode ~= 'bucket' and n > dim.amount and dim.total <= 0
     if n > mode.left(dim) and not alone then
       ms = mode.wait(dim, dim.mode == 'bucket' and n or min(n, dim.amount), now)

@@ -35,7 +35,8 @@ do
     local ms, at = limit.gate(item), nil
     for name, n in pairs(cost) do
       local dim = item.dims[name]
-      local wait = math.max(dims.wait(dim, n, turn.now), limit.pace(item, dim, n))
+      local wait = dims.wait(dim, n, turn.now)
+      if item.phase then wait = math.max(wait, limit.pace(item, dim, n)) end
       if wait > ms then ms, at = wait, dim end
     end
     return ms, at
@@ -53,17 +54,17 @@ do
       dims.charge(dim, n, turn.now)
       dim.reserved = dim.reserved + n
     end
+    limit.hold(id, r)
     r.at, r.state, item.changed = turn.now, 'granted', true
     limit.save(id, r)
     if r.lease then call('ZADD', due, int(turn.lease + r.lease), 'e' .. id) end
-    call('ZADD', P .. 'held:' .. r.session, turn.nowText, 'r' .. id)
   end
 
   function limit.grant(item, id, r)
     local waited = r.state == 'waiting'
     r.fence = nextFence()
     limit.adopt(item, id, r)
-    limit.passed(item, id)
+    if item.phase then limit.passed(item, id) end
     if not waited then return end
     limit.tell('limit.granted', item, id, r, ',"fence":' .. int(r.fence) .. ',"validMs":' .. int(limit.validMs(r)) ..
       ',"waitedMs":' .. int(turn.now - r.since))

@@ -11,6 +11,8 @@
 local limit = { rememberMs = 60000 }
 do
   local loaded, reservations = {}, {}
+  -- What flush writes: reservations that changed; those that became work of their session, 'new' if they were nothing before.
+  local unsaved, unheld = {}, {}
 
   function limit.get(name)
     local item = loaded[name]
@@ -44,23 +46,25 @@ do
     return reservations[id]
   end
 
-  function limit.save(id, r)
-    reservations[id] = r
-    call('SET', P .. 'reservation:' .. id, cmsgpack.pack(r))
-  end
+  -- Written by flush, as many at once as a batch has granted.
+  function limit.save(id, r) reservations[id], unsaved[id] = r, true end
+
+  -- From now on it is work of its session.
+  function limit.hold(id, r) unheld[id] = r.state and 'moved' or 'new' end
 
   -- An ended one leaves behind how it ended.
   function limit.remember(id, r, state)
     local left = { limit = r.limit, session = r.session, state = state, fence = r.fence, key = r.key }
-    reservations[id] = left
+    local isKnown = unheld[id] ~= 'new'
+    reservations[id], unsaved[id], unheld[id] = left, nil, nil
     call('SET', P .. 'reservation:' .. id, cmsgpack.pack(left), 'PX', limit.rememberMs)
-    call('ZREM', P .. 'held:' .. r.session, 'r' .. id)
+    if isKnown then call('ZREM', P .. 'held:' .. r.session, 'r' .. id) end
   end
 
   function limit.remaining(item)
-    local out = {}
-    for i, dim in ipairs(item.list) do out[i] = dim.json .. ':' .. int(dims.left(dim)) end
-    return '{' .. concat(out, ',') .. '}'
+    local out = ''
+    for i, dim in ipairs(item.list) do out = out .. (i == 1 and '{' or ',') .. dim.json .. ':' .. int(dims.left(dim)) end
+    return out .. '}'
   end
 
   -- Until everything is as at the beginning; what only a settle brings back is not waited for.
@@ -96,6 +100,31 @@ do
     return at < dims.none and at or nil
   end
 
+  -- At most so many a command: what is unpacked has to fit Lua's stack.
+  local chunk = 400
+  local function written(verb, key, list)
+    for from = 1, #list, chunk do
+      local to = math.min(from + chunk - 1, #list)
+      if key then call(verb, key, unpack(list, from, to)) else call(verb, unpack(list, from, to)) end
+    end
+  end
+  local function write()
+    local saved, held = {}, {}
+    for id in pairs(unsaved) do
+      local n = #saved
+      saved[n + 1], saved[n + 2] = P .. 'reservation:' .. id, cmsgpack.pack(reservations[id])
+    end
+    for id in pairs(unheld) do
+      local owner = reservations[id].session
+      local rows = held[owner] or {}
+      local n = #rows
+      held[owner], rows[n + 1], rows[n + 2] = rows, turn.nowText, 'r' .. id
+    end
+    written('MSET', nil, saved)
+    for owner, rows in pairs(held) do written('ZADD', P .. 'held:' .. owner, rows) end
+    unsaved, unheld = {}, {}
+  end
+
   -- Must run before turn.close. Answers milliseconds to the next moment at which one of them must be looked at, or ''.
   function limit.flush()
     local soonest
@@ -116,6 +145,7 @@ do
       end
     end
     loaded = {}
+    write()
     return soonest and int(math.max(0, soonest - turn.now)) or ''
   end
 end
