@@ -205,7 +205,7 @@ test('maxDepth bounds what waits: OVERLOADED with advice, pressure level 3, and 
   expect(over.tasks[1].error).toMatchObject({
     retry: true,
     afterMs: expect.any(Number),
-    details: { depth: 5, maxDepth: 5 },
+    details: { scope: 'queue', depth: 5, maxDepth: 5 },
   });
   expect(over.pressure.level).toBe(3);
   expect(await stats(wire, queue)).toMatchObject({ depth: 4, maxDepth: 5, overloaded: true });

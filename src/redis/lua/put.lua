@@ -125,7 +125,7 @@ local function checkRoom(item, kindsMax)
     return '!OVERLOADED {"message":"Redis is near its memory limit","scope":"memory","afterMs":1000}'
   end
   if known.maxDepth and depthOf(queue) >= known.maxDepth then
-    return fmt('!OVERLOADED {"message":"the queue is at its depth","depth":%d,"maxDepth":%d,"afterMs":1000}', depths[queue],
+    return fmt('!OVERLOADED {"message":"the queue is at its depth","scope":"queue","depth":%d,"maxDepth":%d,"afterMs":1000}', depths[queue],
       known.maxDepth)
   end
   local refusal = known.admission and admission.check(known, item.group.priority)
