@@ -1,5 +1,7 @@
+import { sharedLimit } from './a1-shared-limit.js';
 import { dyingAgents } from './a12-dying-agents.js';
 import { poison } from './a14-poison.js';
+import { overload } from './a25-overload.js';
 import { crashingDaemons } from './crash-daemons.js';
 import { hardDeath } from './f4-hard-death.js';
 import { lostHistory } from './f8-lost-history.js';
@@ -9,6 +11,8 @@ import { silentLink } from './f14-silent-link.js';
 import { slowSubscriber } from './f22-slow-subscriber.js';
 import { stoppedReader } from './f26-stopped-reader.js';
 import { hostileFrames } from './f27-hostile-frames.js';
+import { deadWaiters } from './l18-dead-waiters.js';
+import { closeCall } from './l19-close-call.js';
 import { idleQueue } from './q1-idle-queue.js';
 import { lostReplies } from './q3-lost-replies.js';
 import { dyingStream } from './q4-dying-stream.js';
@@ -34,4 +38,8 @@ export const scenarios: readonly Case[] = [
   dyingAgents,
   poison,
   crashingDaemons,
+  sharedLimit,
+  deadWaiters,
+  closeCall,
+  overload,
 ];
