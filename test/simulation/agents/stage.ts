@@ -90,7 +90,8 @@ export class Stage<Line extends Said> {
     try {
       await define(world.url(0));
       for (const agent of agents) await stage.#seat(agent);
-      await wait(500);
+      // They are to have met before anything goes wrong.
+      await wait(1500);
       for (const fault of faults) {
         await wait(fault.gapMs);
         await stage.#fault(fault);

@@ -53,7 +53,7 @@ interface Definition {
 
 /** Small, so that everybody meets everybody. */
 export const definitions: Readonly<Record<string, Definition>> = {
-  rate: { kind: 'window', dimensions: { requests: { amount: 4, perMs: 300 }, concurrency: { amount: 3 } } },
+  rate: { kind: 'window', dimensions: { requests: { amount: 6, perMs: 250 } } },
   tokens: { kind: 'window', dimensions: { requests: { amount: 8, perMs: 500 }, tokens: { amount: 900, perMs: 700 } } },
   bucket: {
     kind: 'bucket',
@@ -70,7 +70,7 @@ export function drawPlan(seed: number, options: { readonly faults: number }): Pl
   const agents = Array.from({ length: random.int(4, 6) }, (_, i) => ({
     name: `agent-${i}`,
     ttlMs: random.pick([600, 800, ttlDefaultMs]),
-    rounds: Array.from({ length: 60 }, (_, turn) => (random.chance(0.3) ? drawAct(random, turn) : drawSpend(random))),
+    rounds: Array.from({ length: 100 }, (_, turn) => (random.chance(0.3) ? drawAct(random, turn) : drawSpend(random))),
   }));
   return { daemons, agents, faults: drawFaults(random, options.faults, { flush: 0, killRedis: 2 }) };
 }
@@ -84,7 +84,7 @@ function drawSpend(random: Random): Spend {
   const remaining = random.pick([0, 100, 400]);
   const resetMs = random.pick([200, 500]);
   const options = {
-    actual: random.maybe(0.3, () => actual),
+    actual: random.maybe(0.5, () => actual),
     leaseMs: random.maybe(0.3, () => random.pick([250, 500])),
     weight: random.maybe(0.3, () => random.pick([0.5, 2, 5])),
     abortMs: random.maybe(0.15, () => random.int(0, 80)),
@@ -97,7 +97,7 @@ function drawSpend(random: Random): Spend {
     cost,
     waitMs: random.pick([0, 0, 30, 500, 2000]),
     // Some longer than a session lives without a word.
-    holdMs: random.pick([0, 0, 0, 5, 5, 20, 20, 60, 60, 200, 1200]),
+    holdMs: random.chance(0.04) ? 1200 : random.pick([0, 0, 0, 5, 5, 20, 60, 150]),
     restMs: random.int(0, 15),
     ...given,
   };
@@ -107,7 +107,7 @@ function drawCost(random: Random, limit: string): Amounts {
   const seats = random.int(1, 3);
   const tokens = random.int(1, 280);
   const requests = random.int(1, 2);
-  if (limit === 'rate') return { requests, concurrency: 1 };
+  if (limit === 'rate') return { requests };
   if (limit === 'tokens') return { requests: 1, tokens };
   if (limit === 'bucket') return { tokens, concurrency: requests };
   if (limit === 'seats') return { concurrency: seats };
@@ -123,7 +123,7 @@ function drawAct(random: Random, turn: number): Act {
     keepMs: lasting ? 120_000 : 400,
     leaseMs: random.pick([250, 500, 2000]),
     waitMs: random.pick([0, 0, 300, 1500]),
-    holdMs: random.pick([0, 5, 20, 60, 200, 1200]),
+    holdMs: random.chance(0.1) ? 1200 : random.pick([0, 5, 20, 60, 200]),
     restMs: random.int(0, 15),
     how: random.weighted({ done: 5, final: 1, retryable: 2, unknown: 1 }),
   };
