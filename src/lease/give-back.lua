@@ -55,6 +55,7 @@ local function give(id, top)
   end
   left = left - #held
   task.flush()
+  lock.flushHeld()
 end
 
 for _, id in ipairs(call('ZRANGE', P .. 'ending', 0, 19)) do

@@ -4,12 +4,6 @@
 --   r session binding grant
 -- Answers for each what lock.acquire or lock.release says, the epoch, and whether queues are left to go on with.
 -- @include lock-ask
-local at, results = batchAt, {}
-local function take(count)
-  at = at + count
-  return unpack(ARGV, at - count, at - 1)
-end
-
 -- A refusal that shows a mistake, or that somebody reaches for what is another's, stands in the log although it changed
 -- nothing: who looks into it later was not there. HELD is no mistake, and who gives back what he has lost is told so.
 local audited = { DEADLOCK = true, KIND_MISMATCH = true }
@@ -38,19 +32,30 @@ local function acquire(item)
   return said
 end
 
+local at, items, ids, results = batchAt, {}, {}, {}
 while at <= #ARGV do
-  local kind, from, binding, id = take(4)
-  if kind == 'r' then results[#results + 1] = { release(id, from, binding) }
+  local kind, from, binding, id = unpack(ARGV, at, at + 3)
+  at = at + 4
+  local item
+  if kind == 'r' then item = { id = id, session = from, binding = binding }
   else
-    local owner, waitMs, leaseMs, holdMs, reason, release, reclaim, count = take(8)
-    local item = { id = id, session = from, binding = binding, owner = owner, waitMs = tonumber(waitMs), lease = tonumber(leaseMs),
-      hold = tonumber(holdMs), reason = reason, release = release == '1', reclaim = tonumber(reclaim), rows = {} }
+    local owner, waitMs, leaseMs, holdMs, reason, release, reclaim, count = unpack(ARGV, at, at + 7)
+    at = at + 8
+    local rows = {}
     for i = 1, tonumber(count) do
-      local name, node, word, permits = take(4)
-      item.rows[i] = { name, node, word, tonumber(permits) }
+      local name, node, word, permits = unpack(ARGV, at, at + 3)
+      rows[i] = { name, node, word, tonumber(permits) }
+      at = at + 4
     end
-    results[#results + 1] = acquire(item)
+    item = { id = id, session = from, binding = binding, owner = owner, waitMs = tonumber(waitMs),
+      lease = tonumber(leaseMs), hold = tonumber(holdMs), reason = reason, release = release == '1',
+      reclaim = tonumber(reclaim), rows = rows }
   end
+  items[#items + 1], ids[#ids + 1] = item, id
+end
+lock.loadAll(ids)
+for i, item in ipairs(items) do
+  results[i] = item.rows and acquire(item) or { release(item.id, item.session, item.binding) }
   lock.pump()
 end
 lock.flush()

@@ -27,6 +27,7 @@ do
 
   local function locksOf(sessionId)
     local ids = {}
+    lock.flushHeld()
     for _, member in ipairs(call('ZRANGE', P .. 'held:' .. sessionId, int(bands.width), '+inf', 'BYSCORE', 'LIMIT', 0, most)) do
       if string.sub(member, 1, 1) == 'l' then ids[#ids + 1] = string.sub(member, 2) end
     end

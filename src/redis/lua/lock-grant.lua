@@ -51,7 +51,7 @@ do
     end
     local ends = arm(id, grant)
     -- Work and what goes with the socket stands ahead of what only the end of the session takes (lease/give-back.lua).
-    call('ZADD', P .. 'held:' .. grant.session, int((grant.release and bands.width or bands.kept) + turn.now), 'l' .. id)
+    lock.holding(grant.session, id, int((grant.release and bands.width or bands.kept) + turn.now))
     lock.save(id, grant)
     lock.tell('lock.granted', id, grant, ',"fence":' .. fence .. ',"validMs":' .. int(lock.validMs(grant)) ..
       (grant.holdMs and ',"maxHoldMs":' .. int(grant.holdMs) or '') ..

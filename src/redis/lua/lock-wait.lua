@@ -13,7 +13,7 @@ do
   local conflicts = { s = { 'x', 'w', 'u', 'p' }, x = { 's', 'x', 'r', 'w', 'u', 'p' }, r = { 'x' }, w = { 's', 'x', 'u' },
     u = { 's', 'x', 'w', 'u' }, p = { 'p', 's', 'x' } }
   lock.classes = { 's', 'x', 'p', 'r', 'w', 'u' }
-  local work, wanted, steps = {}, {}, 0
+  local work, steps = {}, 0
   -- Checks and ends that one script may make for the queues; the rest goes on by lockDue.
   local stepsMax = 300
   local head
@@ -44,12 +44,16 @@ do
     return '[' .. at .. Z .. (from or ''), '(' .. at .. (to and Z .. to or '\1')
   end
 
+  local onlyOfPaths = { r = true, w = true, u = true }
+
   -- Looks at a queue once this script has done what it came for.
   function lock.look(node, class, from)
-    local key = node.name .. Z .. class
-    if wanted[key] or node.queued == 0 then return end
-    wanted[key] = true
-    work[#work + 1] = { node = node, class = class, from = from, key = key }
+    if node.queued == 0 or onlyOfPaths[class] and not node.path then return end
+    local looked = node.looked or {}
+    node.looked = looked
+    if looked[class] then return end
+    looked[class] = true
+    work[#work + 1] = { node = node, class = class, from = from }
   end
 
   function lock.lookAll(node)
@@ -58,6 +62,7 @@ do
 
   -- Somebody holds, or waits ahead, no longer.
   function lock.freed(node, class)
+    if node.queued == 0 then return end
     for _, other in ipairs(conflicts[class]) do lock.look(node, other) end
   end
 
@@ -65,7 +70,7 @@ do
     for _, part in ipairs(grant.nodes) do
       local node = lock.node(part[1])
       call('ZADD', waits, 0, node.name .. Z .. part[2] .. Z .. grant.ticket .. Z .. id)
-      node.queued = node.queued + 1
+      node.queued, node.first = node.queued + 1, false
     end
   end
 
@@ -74,7 +79,7 @@ do
     for _, part in ipairs(grant.nodes) do
       local node = lock.node(part[1])
       call('ZREM', waits, node.name .. Z .. part[2] .. Z .. grant.ticket .. Z .. id)
-      node.queued = node.queued - 1
+      node.queued, node.first = node.queued - 1, false
       if looks or part[2] == 'p' then lock.freed(node, part[2]) end
     end
   end
@@ -90,7 +95,7 @@ do
     enqueue(id, grant)
     lock.counted(grant, 1)
     call('ZADD', due, int(turn.lease + waitMs), 'w' .. id)
-    call('ZADD', P .. 'held:' .. grant.session, int(bands.kept + turn.now), 'l' .. id)
+    lock.holding(grant.session, id, int(bands.kept + turn.now))
     lock.save(id, grant)
   end
 
@@ -127,17 +132,31 @@ do
   end
   lock.unfit = unfit
 
+  -- The first member of a queue, false if there is none: who is granted is looked for, and looked at, from several sides.
+  local function firstOf(node, class, from)
+    if from then
+      local low, high = lock.range(node, class, from)
+      return call('ZRANGE', waits, low, high, 'BYLEX', 'LIMIT', 0, 1)[1]
+    end
+    local first = node.first or {}
+    node.first = first
+    if first[class] == nil then
+      local low, high = lock.range(node, class)
+      first[class] = call('ZRANGE', waits, low, high, 'BYLEX', 'LIMIT', 0, 1)[1] or false
+    end
+    return first[class]
+  end
+
   -- The first of a queue, from `from` on, that may be granted at all: ticket, grant id, grant.
   function head(node, class, from)
-    local low, high = lock.range(node, class, from)
     while node.queued > 0 do
-      local found = call('ZRANGE', waits, low, high, 'BYLEX', 'LIMIT', 0, 1)[1]
+      local found = firstOf(node, class, from)
       if not found then return nil end
       local at = #node.name + 4
       local ticket, id = string.sub(found, at, at + 15), string.sub(found, at + 17)
       local grant = lock.load(id)
       local known = grant and grant.state == 'waiting' and session(grant.session)
-      if not known then call('ZREM', waits, found); node.queued = node.queued - 1
+      if not known then call('ZREM', waits, found); node.queued, node.first = node.queued - 1, false
       elseif not known.alive then lock.endWait(id, grant, known.endedAs == 'closed' and 'cancelled' or 'sessionLost')
       elseif unfit(node, class, grant) then lock.endWait(id, grant, 'neverFits')
       elseif known.away then lock.park(id, grant)
@@ -183,10 +202,12 @@ do
     local node, class, from = item.node, item.class, item.from
     while node.queued > 0 do
       if steps >= stepsMax then
-        call('ZADD', due, int(turn.lease), 'p' .. item.key .. Z .. (from or ''))
+        call('ZADD', due, int(turn.lease), 'p' .. node.name .. Z .. class .. Z .. (from or ''))
         lock.left = true
         return
       end
+      -- Whoever is next, there is no room: mostly because it was just granted to the one before.
+      if class ~= 'p' and possible(node, class) and not fits(node, class, 1) then return end
       local ticket, id, grant = head(node, class, from)
       if not ticket then return end
       steps = steps + 1
@@ -201,10 +222,11 @@ do
 
   -- All that has become possible by what this script did.
   function lock.pump()
+    if #work == 0 then return end
     local at = 1
     while at <= #work do
       local item = work[at]
-      wanted[item.key] = nil
+      item.node.looked[item.class] = nil
       serve(item)
       at = at + 1
     end

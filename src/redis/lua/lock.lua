@@ -15,6 +15,9 @@ do
   local fields = { 'capacity', 'lockDelayMs', 'maxHoldMs', 's', 'x', 'p', 'u', 'r', 'w', 'queued', 'waits', 'notBefore',
     'below', 'fence' }
   local nodes, grants = {}, {}
+  -- Written by lock.flush, many in one command: grants that go on, grants that are over, and `held:` by session (a score,
+  -- or false for what goes).
+  local kept, over, held = {}, {}, {}
 
   -- What is in use for itself, and what only for something below it.
   local function listed(node)
@@ -25,13 +28,20 @@ do
   function lock.node(name)
     local node = nodes[name]
     if node then return node end
-    node = { name = name, path = string.sub(name, 1, 5) == 'path:', was = {} }
-    local row = call('HMGET', P .. 'lock:' .. name, unpack(fields))
-    for i, field in ipairs(fields) do
-      node[field] = tonumber(row[i] or 0)
-      node.was[field] = node[field]
+    local was = {}
+    -- All fields in the constructor: a table that grows field by field is laid out anew five times.
+    node = { name = name, path = string.sub(name, 1, 5) == 'path:', was = was, listed = false, used = false, first = false,
+      looked = false, capacity = 0, lockDelayMs = 0, maxHoldMs = 0, s = 0, x = 0, p = 0, u = 0, r = 0, w = 0, queued = 0,
+      waits = 0, notBefore = 0, below = 0, fence = 0 }
+    -- Of its fields a lock has two or three at a time.
+    local row = call('HGETALL', P .. 'lock:' .. name)
+    if #row > 0 then
+      for i = 1, #row, 2 do
+        local value = tonumber(row[i + 1])
+        node[row[i]], was[row[i]] = value, value
+      end
+      node.listed, node.used = listed(node), used(node)
     end
-    node.listed, node.used = listed(node), used(node)
     nodes[name] = node
     return node
   end
@@ -51,16 +61,16 @@ do
   end
 
   local function write(node)
-    local key, sets, dels = P .. 'lock:' .. node.name, {}, {}
+    local key, was, sets, dels = P .. 'lock:' .. node.name, node.was, {}, {}
     for _, field in ipairs(fields) do
-      if node[field] ~= node.was[field] then
+      if node[field] ~= (was[field] or 0) then
         if node[field] == 0 then dels[#dels + 1] = field
         else sets[#sets + 1] = field; sets[#sets + 1] = int(node[field]) end
       end
     end
     if #sets > 0 then call('HSET', key, unpack(sets)) end
     if #dels > 0 then call('HDEL', key, unpack(dels)) end
-    if used(node) and not node.used and node.was.fence > 0 then call('PERSIST', key) end
+    if used(node) and not node.used and was.fence then call('PERSIST', key) end
   end
 
   local function forgetNode(node)
@@ -73,17 +83,69 @@ do
     call('PEXPIRE', key, lock.rememberMs)
   end
 
-  -- Must run before turn.close.
-  function lock.flush()
+  local function each(list, command, key)
+    if #list > 0 then call(command, key, unpack(list)) end
+  end
+
+  -- What sessions hold, written. Must run before `held:` is read.
+  function lock.flushHeld()
+    for id, members in pairs(held) do
+      local adds, rems = {}, {}
+      for member, score in pairs(members) do
+        if score then
+          adds[#adds + 1] = score
+          adds[#adds + 1] = member
+        else rems[#rems + 1] = member end
+      end
+      each(adds, 'ZADD', P .. 'held:' .. id)
+      each(rems, 'ZREM', P .. 'held:' .. id)
+    end
+    held = {}
+  end
+
+  local function flushGrants()
+    local list = {}
+    for id, grant in pairs(kept) do
+      list[#list + 1] = P .. 'grant:' .. id
+      list[#list + 1] = cmsgpack.pack(grant)
+    end
+    if #list > 0 then call('MSET', unpack(list)) end
+    for id, left in pairs(over) do call('SET', P .. 'grant:' .. id, cmsgpack.pack(left), 'PX', lock.rememberMs) end
+    kept, over = {}, {}
+  end
+
+  local function flushNodes()
+    local adds, rems = {}, {}
     for name, node in pairs(nodes) do
       if node.notBefore <= turn.lease then node.notBefore = 0 end
       if node.below <= turn.lease then node.below = 0 end
       local isListed = listed(node)
-      if used(node) then write(node) elseif node.used or node.fence ~= node.was.fence then forgetNode(node) end
-      if isListed and not node.listed then call('ZADD', P .. 'locks', 0, name) end
-      if node.listed and not isListed then call('ZREM', P .. 'locks', name) end
+      if used(node) then write(node) elseif node.used or node.fence ~= (node.was.fence or 0) then forgetNode(node) end
+      if isListed and not node.listed then
+        adds[#adds + 1] = 0
+        adds[#adds + 1] = name
+      end
+      if node.listed and not isListed then rems[#rems + 1] = name end
     end
+    each(adds, 'ZADD', P .. 'locks')
+    each(rems, 'ZREM', P .. 'locks')
     nodes = {}
+  end
+
+  -- Must run before turn.close.
+  function lock.flush()
+    flushNodes()
+    flushGrants()
+    lock.flushHeld()
+  end
+
+  -- Reads many grants with one command.
+  function lock.loadAll(ids)
+    local names = {}
+    for i, id in ipairs(ids) do names[i] = P .. 'grant:' .. id end
+    for i, packed in ipairs(#ids > 0 and call('MGET', unpack(names)) or {}) do
+      grants[ids[i]] = packed and cmsgpack.unpack(packed)
+    end
   end
 
   function lock.load(id)
@@ -96,17 +158,23 @@ do
     return grant
   end
 
-  function lock.save(id, grant)
-    grants[id] = grant
-    call('SET', P .. 'grant:' .. id, cmsgpack.pack(grant))
+  function lock.save(id, grant) grants[id], kept[id] = grant, grant end
+
+  -- `score` false: the session has it no longer.
+  function lock.holding(sessionId, id, score)
+    local members = held[sessionId]
+    if not members then
+      members = {}
+      held[sessionId] = members
+    end
+    members['l' .. id] = score
   end
 
   -- An ended grant leaves this behind: who asks again hears how it ended, and under which fence it was.
   function lock.remember(id, grant, state)
     local left = { state = state, session = grant.session, fence = grant.fence, node = grant.rows[1][2] }
-    grants[id] = left
-    call('SET', P .. 'grant:' .. id, cmsgpack.pack(left), 'PX', lock.rememberMs)
-    call('ZREM', P .. 'held:' .. grant.session, 'l' .. id)
+    grants[id], kept[id], over[id] = left, nil, left
+    lock.holding(grant.session, id, false)
   end
 
   -- When it ends by itself: its own lease or its longest hold, whichever comes first (lease clock); nil if neither.
@@ -122,7 +190,7 @@ do
     return row[3] == 's' and '"mode":"shared"' or '"mode":"exclusive"'
   end
 
-  -- Names of sessions and agents come back many times in a script.
+  -- Names of sessions, agents and locks come back many times in a script.
   local texts = {}
   local function jsonOf(text)
     local known = texts[text]
@@ -133,7 +201,7 @@ do
   -- One event for each lock of a grant; each names them all, so that no reader ever sees half of it.
   function lock.tell(type, id, grant, more, shows)
     local names, list = '', {}
-    for i, row in ipairs(grant.rows) do list[i] = json(row[1]) end
+    for i, row in ipairs(grant.rows) do list[i] = jsonOf(row[1]) end
     if #list > 1 then names = ',"locks":[' .. concat(list, ',') .. ']' end
     local who = names .. ',"grant":' .. json(id) .. ',"session":' .. jsonOf(grant.session) .. ',"agent":' .. jsonOf(grant.agent) ..
       (grant.owner ~= '' and ',"owner":' .. json(grant.owner) or '')
