@@ -71,7 +71,7 @@ export class ServedNamespace implements Service {
     this.#memory = new Memory(namespace);
     this.queues = new QueueJoins(namespace, this.pool, this.#memory, config.queue);
     this.pool.bind(this.queues);
-    this.locks = new LockJoins(namespace, () => this.#loops.lockDue.soon());
+    this.locks = new LockJoins(namespace, registry, () => this.#loops.lockDue.soon());
     this.limits = new LimitJoins(namespace, config.limit, (ms) => this.#loops.limitDue.soon(ms));
     this.sessions = new SessionKeeper(namespace, {
       lost: (session) => void registry.lost(session, 'expired'),
@@ -187,7 +187,7 @@ export class ServedNamespace implements Service {
         if (!pool.taken(session, task, fence) && !neverByHolder.has(reason)) return;
         registry.push(session, pushLine('revoked', { tasks: [{ task, fence, reason }] }));
       },
-      ...lockHandlers(this.locks, registry, (at) => this.#loops.lockDue.soon(Math.max(0, at - Date.now()))),
+      ...lockHandlers(this.locks.grants, registry, (at) => this.#loops.lockDue.soon(Math.max(0, at - Date.now()))),
       pressure: (pressure) => this.producers.tell(pressure),
       lostOnce: ({ session, key, fence, reason }) =>
         registry.push(session, pushLine('lost', { kind: 'once', name: key, fence, reason })),

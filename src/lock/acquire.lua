@@ -2,7 +2,8 @@
 -- Acquires and releases of many connections, in the order in which they came. Each in ARGV from batchAt:
 --   a session binding grant owner waitMs leaseMs maxHoldMs reason release reclaim n, then n times name node word permits
 --   r session binding grant
--- Answers for each what lock.acquire or lock.release says, the epoch, and whether queues are left to go on with.
+-- Answers for each what lock.acquire or lock.release says, the epoch, whether queues are left to go on with, and who was
+-- granted what it waited for (lock.news).
 -- @include lock-ask
 -- A refusal that shows a mistake, or that somebody reaches for what is another's, stands in the log although it changed
 -- nothing: who looks into it later was not there. HELD is no mistake, and who gives back what he has lost is told so.
@@ -59,4 +60,4 @@ for i, item in ipairs(items) do
   lock.pump()
 end
 lock.flush()
-return turn.close({ results, turn.epoch, lock.left and 1 or 0 })
+return turn.close({ results, turn.epoch, lock.left and 1 or 0, lock.news })

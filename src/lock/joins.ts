@@ -5,6 +5,7 @@ import { itemRefusal } from '../protocol/batch.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 import { durabilityOf } from './durability.js';
+import { Grants, type NewsRow, type Sessions } from './grants.js';
 
 const script = lua(import.meta.url, './acquire.lua');
 
@@ -50,9 +51,11 @@ export class LockJoins {
   readonly #joiner: Joiner<Item, Said>;
   /** A queue was too long for one script: the sweep goes on with it. */
   readonly goOn: () => void;
+  readonly grants: Grants;
 
-  constructor(namespace: Namespace, goOn: () => void) {
+  constructor(namespace: Namespace, sessions: Sessions, goOn: () => void) {
     this.#namespace = namespace;
+    this.grants = new Grants(sessions, () => durabilityOf(namespace));
     this.goOn = goOn;
     this.#joiner = new Joiner((items) => this.#run(items), {
       itemsMax: 50,
@@ -88,15 +91,17 @@ export class LockJoins {
     return this.#joiner.idle();
   }
 
-  /** What is known of how durable a grant is, for pushes; what an acquire said last. */
-  durability(): Promise<string> {
-    return durabilityOf(this.#namespace);
-  }
-
   async #run(items: readonly Item[]): Promise<Said[]> {
-    const reply = await this.#namespace.call<[string[][], string, number]>(script, items.flat());
-    const [results, epoch, left] = reply;
-    if (left === 1) this.goOn();
-    return results.map((words) => ({ words, epoch }));
+    const news = this.grants.begin();
+    try {
+      const reply = await this.#namespace.call<[string[][], string, number, NewsRow[]]>(script, items.flat());
+      const [results, epoch, left, rows] = reply;
+      news(rows, epoch);
+      if (left === 1) this.goOn();
+      return results.map((words) => ({ words, epoch }));
+    } catch (error) {
+      news([], '');
+      throw error;
+    }
   }
 }

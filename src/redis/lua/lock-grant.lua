@@ -2,6 +2,9 @@
 -- @include lock-wait
 do
   local due = P .. 'lockDue'
+  -- Waits that this script ended with a grant: session, grant, fence, validMs, maxHoldMs or ''. Whoever runs the script may
+  -- tell them from its reply, ahead of the log.
+  lock.news = {}
 
   function lock.validMs(grant)
     local known = session(grant.session)
@@ -49,11 +52,14 @@ do
       if part[4] then node.fence = grant.fence end
       call('ZADD', P .. (part[4] and 'lockHolds:' or 'lockBelow:') .. node.name, fence, id)
     end
-    local ends = arm(id, grant)
+    local ends, valid = arm(id, grant), int(lock.validMs(grant))
+    if waited then
+      lock.news[#lock.news + 1] = { grant.session, id, fence, valid, grant.holdMs and int(grant.holdMs) or '' }
+    end
     -- Work and what goes with the socket stands ahead of what only the end of the session takes (lease/give-back.lua).
     lock.holding(grant.session, id, int((grant.release and bands.width or bands.kept) + turn.now))
     lock.save(id, grant)
-    lock.tell('lock.granted', id, grant, ',"fence":' .. fence .. ',"validMs":' .. int(lock.validMs(grant)) ..
+    lock.tell('lock.granted', id, grant, ',"fence":' .. fence .. ',"validMs":' .. valid ..
       (grant.holdMs and ',"maxHoldMs":' .. int(grant.holdMs) or '') ..
       (grant.reason ~= '' and ',"reason":' .. json(grant.reason) or '') ..
       (ends and ',"endsAt":"' .. iso(ends + turn.skew) .. '"' or '') .. (more or ''), true)

@@ -142,9 +142,14 @@ do
   -- Reads many grants with one command.
   function lock.loadAll(ids)
     local names = {}
-    for i, id in ipairs(ids) do names[i] = P .. 'grant:' .. id end
-    for i, packed in ipairs(#ids > 0 and call('MGET', unpack(names)) or {}) do
-      grants[ids[i]] = packed and cmsgpack.unpack(packed)
+    local unread = {}
+    for _, id in ipairs(ids) do
+      if grants[id] == nil then
+        unread[#unread + 1], names[#names + 1] = id, P .. 'grant:' .. id
+      end
+    end
+    for i, packed in ipairs(#names > 0 and call('MGET', unpack(names)) or {}) do
+      grants[unread[i]] = packed and cmsgpack.unpack(packed)
     end
   end
 
