@@ -11,6 +11,9 @@ export function checkedSignal({ signal }: AbortController, check: () => void): A
 
 /** Calls `then` at the abort, not before; answers how to take it off. */
 export function onAbort(signal: AbortSignal | undefined, then: () => void): () => void {
-  signal?.addEventListener('abort', then, { once: true });
-  return () => signal?.removeEventListener('abort', then);
+  if (!signal) return nothing;
+  signal.addEventListener('abort', then, { once: true });
+  return () => signal.removeEventListener('abort', then);
 }
+
+const nothing = (): void => {};

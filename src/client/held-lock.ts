@@ -18,9 +18,6 @@ export class HeldLock implements Holding {
   /** Of the request that took it: it is claimed back with the same words. */
   readonly params: Record<string, unknown>;
   readonly leaseMs: number | undefined;
-  readonly signal: AbortSignal;
-  /** Resolves when it is surely ours, or over. */
-  readonly begun: Promise<void>;
   validMs: number;
   epoch: string;
   fence: number;
@@ -30,10 +27,13 @@ export class HeldLock implements Holding {
   /** Its own caller asked for the end: the handler may finish what it does. */
   asked = false;
   isOrphan = false;
+  /** It is surely ours, or over. */
+  hasBegun = false;
   private readonly holder: Holder;
-  private readonly controller = new AbortController();
-  private readonly timers = new Set<NodeJS.Timeout>();
-  private onBegun: () => void = () => {};
+  // Few handlers look at the signal, and few locks have a clock of their own: both are made when they are asked for.
+  private controller: AbortController | undefined;
+  private timers: Set<NodeJS.Timeout> | undefined;
+  private wake: () => void = () => {};
   /** The session proved it last, as far as this lock knows: counts once the session is gone. */
   private provenAt: Moment;
 
@@ -54,15 +54,26 @@ export class HeldLock implements Holding {
     this.epoch = epoch;
     this.provenAt = at;
     this.holder = holder;
-    this.signal = checkedSignal(this.controller, () => holder.check());
-    this.begun = new Promise((resolve) => {
-      this.onBegun = resolve;
-    });
     if (maxHoldMs !== undefined) this.after(surelyMs(maxHoldMs) - elapsedMs(at), 'maxHold');
   }
 
+  get signal(): AbortSignal {
+    if (this.controller) return this.controller.signal;
+    this.controller = new AbortController();
+    if (this.ended) this.controller.abort(this.ended);
+    return checkedSignal(this.controller, () => this.holder.check());
+  }
+
   begin(): void {
-    this.holder.hold(this, () => this.onBegun());
+    this.holder.hold(this, this.onBegun);
+  }
+
+  /** Resolves with `hasBegun`. */
+  begun(): Promise<void> {
+    if (this.hasBegun) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.wake = resolve;
+    });
   }
 
   over(reason: EndReason, asked = false): void {
@@ -70,7 +81,7 @@ export class HeldLock implements Holding {
     this.ended = new Ended(reason);
     this.asked = asked;
     if (!asked) this.drop();
-    this.controller.abort(this.ended);
+    this.controller?.abort(this.ended);
     this.onBegun();
   }
 
@@ -95,19 +106,26 @@ export class HeldLock implements Holding {
   /** Nothing of it is kept here any more. */
   drop(): void {
     this.holder.drop(this);
+    if (!this.timers) return;
     for (const timer of this.timers) clearTimeout(timer);
-    this.timers.clear();
+    this.timers = undefined;
   }
+
+  private readonly onBegun = (): void => {
+    this.hasBegun = true;
+    this.wake();
+  };
 
   private after(ms: number, reason: EndReason, still: () => boolean = () => true): void {
     const timer = setTimeout(
       () => {
-        this.timers.delete(timer);
+        this.timers?.delete(timer);
         if (still()) this.over(reason);
       },
       Math.min(Math.max(ms, 0), 2 ** 31 - 1),
     );
     timer.unref();
+    this.timers ??= new Set();
     this.timers.add(timer);
   }
 }

@@ -43,9 +43,8 @@ export interface LockCall {
 
 export function paramsOf(names: LockNames, options: LockOptions & { owner: string }, grant: string, waitMs: number) {
   const { mode, permits, leaseMs, maxHoldMs, reason, onDisconnect, owner } = options;
-  const which =
-    typeof names === 'string'
-      ? { name: names, mode, permits }
-      : { locks: names.map((each) => ({ mode, permits, ...(typeof each === 'string' ? { name: each } : each) })) };
-  return { ...which, grant, owner, waitMs, leaseMs, maxHoldMs, reason, onDisconnect } as Record<string, unknown>;
+  const rest = { grant, owner, waitMs, leaseMs, maxHoldMs, reason, onDisconnect };
+  if (typeof names === 'string') return { name: names, mode, permits, ...rest } as Record<string, unknown>;
+  const locks = names.map((each) => ({ mode, permits, ...(typeof each === 'string' ? { name: each } : each) }));
+  return { locks, ...rest } as Record<string, unknown>;
 }

@@ -27,8 +27,22 @@ const owners = new AsyncLocalStorage<string>();
 /** What a wait became: granted, or over for a reason; `ask`: nobody told, so it is asked again. */
 type Outcome = { readonly held: HeldFrame; readonly at: Moment } | { readonly reason: string } | 'ask' | 'session';
 
-interface Wait {
-  tell(outcome: Outcome): void;
+/** One wait: what it became, told once, before or after somebody asks. */
+class Wait {
+  private outcome: Outcome | undefined;
+  private wake: (outcome: Outcome) => void = () => {};
+
+  tell(outcome: Outcome): void {
+    this.outcome ??= outcome;
+    this.wake(this.outcome);
+  }
+
+  told(): Promise<Outcome> {
+    if (this.outcome) return Promise.resolve(this.outcome);
+    return new Promise((resolve) => {
+      this.wake = resolve;
+    });
+  }
 }
 
 /** The locks of a client: those that wait and those that are held, by grant. */
@@ -55,7 +69,7 @@ export class Locks {
     const lock = await this.take(names, { ...options, owner });
     const unlisten = onAbort(options.signal, () => lock.over('cancelled', true));
     try {
-      await lock.begun;
+      if (!lock.hasBegun) await lock.begun();
       const result = await owners.run(owner, () => handler(lock));
       this.holder.check();
       if (lock.ended && !lock.asked) throw lock.ended;
@@ -162,20 +176,17 @@ export class Locks {
 
   /** One request, and if it has to wait, the wait. An abort ends it by giving the grant back, once the request is answered. */
   private async ask(grant: string, params: Record<string, unknown>, signal: AbortSignal | undefined): Promise<Outcome> {
-    let tell: Wait['tell'] = () => {};
-    const told = new Promise<Outcome>((resolve) => {
-      tell = resolve;
-    });
-    this.waits.set(grant, { tell });
+    const wait = new Wait();
+    this.waits.set(grant, wait);
     this.holder.waits(1);
     let timer: NodeJS.Timeout | undefined;
-    const unlisten = onAbort(signal, () => tell({ reason: 'aborted' }));
+    const unlisten = onAbort(signal, () => wait.tell({ reason: 'aborted' }));
     try {
       const reply = await this.requests.ask('lock.acquire', params, this.timeoutMs);
       if (reply.ok.state === 'held') return { held: reply.ok as unknown as HeldFrame, at: reply.sentAt };
-      timer = setTimeout(() => tell('ask'), Math.min(askAgainMs, (params.waitMs as number) + 1000));
+      timer = setTimeout(() => wait.tell('ask'), Math.min(askAgainMs, (params.waitMs as number) + 1000));
       timer.unref();
-      const outcome = await told;
+      const outcome = await wait.told();
       if (outcome !== 'session' && outcome !== 'ask' && 'reason' in outcome && outcome.reason === 'aborted') {
         await this.release(grant).catch(this.onError);
       }

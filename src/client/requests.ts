@@ -177,12 +177,13 @@ export class Requests {
     this.hooks.beforeFlush();
     const { socket } = this;
     if (!socket) return;
+    const sentAt = now();
     for (const lane of lanes) {
       if (lane !== 'direct' && !this.open) break;
       for (const request of this.waiting[lane]) {
         if (lane !== 'direct' && !socket.hasRoom) break;
         this.waiting[lane].delete(request);
-        request.sentAt = now();
+        request.sentAt = sentAt;
         socket.write(request.line, request.bytes);
       }
     }

@@ -29,7 +29,8 @@ export interface Ask {
   readonly locks: readonly AskedLock[];
 }
 
-type Item = readonly (string | number)[];
+/** Its values as acquire.lua reads them. */
+type Item = string;
 /** What Lua says of one item, and the epoch it said it in. */
 interface Said {
   readonly words: readonly string[];
@@ -66,11 +67,7 @@ export class LockJoins {
   }
 
   async acquire({ id, binding }: SessionRef, ask: Ask): Promise<Acquired> {
-    const { grant, owner, waitMs, leaseMs, maxHoldMs, reason, release, reclaim, locks } = ask;
-    const head = ['a', id, binding, grant, owner ?? '', waitMs, leaseMs ?? '', maxHoldMs ?? '', reason ?? ''];
-    const rows = locks.flatMap(({ name, node, word, permits }) => [name, node, word, permits]);
-    const item = [...head, release ? 1 : 0, reclaim ?? '', locks.length, ...rows];
-    const [[said], durability] = await Promise.all([this.#joiner.add([item]), durabilityOf(this.#namespace)]);
+    const [said] = await this.#joiner.add([textOf(id, binding, ask)]);
     const [state, first, validMs, maxHold] = said!.words;
     if (state!.startsWith('!')) throw itemRefusal(state!);
     if (state === 'waiting') {
@@ -78,11 +75,12 @@ export class LockJoins {
       return { state, place, held };
     }
     const holds = maxHold === '' ? {} : { maxHoldMs: Number(maxHold) };
+    const durability = await durabilityOf(this.#namespace);
     return { state: 'held', fence: Number(first), validMs: Number(validMs), ...holds, epoch: said!.epoch, durability };
   }
 
   async release({ id, binding }: SessionRef, grant: string): Promise<string> {
-    const [said] = await this.#joiner.add([['r', id, binding, grant]]);
+    const [said] = await this.#joiner.add([`r\0${id}\0${binding}\0${grant}\0`]);
     return said!.words[0]!;
   }
 
@@ -94,7 +92,7 @@ export class LockJoins {
   async #run(items: readonly Item[]): Promise<Said[]> {
     const news = this.grants.begin();
     try {
-      const reply = await this.#namespace.call<[string[][], string, number, NewsRow[]]>(script, items.flat());
+      const reply = await this.#namespace.call<[string[][], string, number, NewsRow[]]>(script, items);
       const [results, epoch, left, rows] = reply;
       news(rows, epoch);
       if (left === 1) this.goOn();
@@ -104,4 +102,14 @@ export class LockJoins {
       throw error;
     }
   }
+}
+
+function textOf(session: string, binding: number, ask: Ask): Item {
+  const { grant, owner = '', waitMs, leaseMs = '', maxHoldMs = '', reason = '', release, reclaim = '', locks } = ask;
+  let rows = '';
+  for (const { name, node, word, permits } of locks) {
+    rows += `${name}\0${node === name ? '' : node}\0${word}\0${permits}\0`;
+  }
+  const times = `${waitMs}\0${leaseMs}\0${maxHoldMs}`;
+  return `a\0${session}\0${binding}\0${grant}\0${owner}\0${times}\0${release ? 1 : 0}\0${reclaim}\0${locks.length}\0${rows}${reason}`;
 }
