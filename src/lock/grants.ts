@@ -66,9 +66,9 @@ export class Grants {
       if (older > fence) break;
       this.#told.delete(older);
     }
-    if (socket === undefined || told === socket) return;
+    // Also where nobody is told: a session that comes back before a late reply has heard how things stand by then.
     if (this.#calls > 0) this.#read.add(fence);
-    this.#push(granted);
+    if (socket !== undefined && told !== socket) this.#push(granted);
   }
 
   #fromReply(granted: Granted): void {
