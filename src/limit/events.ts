@@ -23,6 +23,7 @@ export const limitEvents = {
     ...reservation,
     fence: z.int(),
     reason: z.enum(['sessionLost', 'closed', 'disconnected', 'leaseLapsed', 'revoked']),
+    cost: z.record(z.string(), z.int()),
   }),
   /** An ask did not fit. */
   'limit.saturated': z.object({ limit: z.string(), dimension: z.string().optional() }),

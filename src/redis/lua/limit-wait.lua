@@ -190,12 +190,18 @@ do
     if item.probe == id then limit.cleared(item) end
   end
 
+  local function costOf(r)
+    local parts = {}
+    for dimension, n in pairs(r.cost) do parts[#parts + 1] = json(dimension) .. ':' .. int(n) end
+    return '{' .. concat(parts, ',') .. '}'
+  end
+
   -- It ends without a word: what it took counts as spent, its concurrency is free.
   function limit.lose(item, id, r, reason)
     close(item, id, r)
     if item.probe == id then limit.unproven(item) end
     limit.remember(id, r, 'lost')
-    limit.tell('limit.lost', item, id, r, ',"fence":' .. int(r.fence) .. ',"reason":"' .. reason .. '"')
+    limit.tell('limit.lost', item, id, r, ',"fence":' .. int(r.fence) .. ',"reason":"' .. reason .. '","cost":' .. costOf(r))
   end
 
   -- Whatever it is, its session has no more to do with it.

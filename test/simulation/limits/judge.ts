@@ -137,11 +137,8 @@ export function usageOf(limits: readonly Usage[], spends: readonly Try<Spend>[],
       if (dimension === 'concurrency' && used !== 0)
         problems.push(`at the end ${used} of ${name}'s concurrency are used`);
       if (definitions[name]!.kind !== 'budget') continue;
-      const sums = spentOf(spends, told, name, dimension);
-      if (!sums.has(amount - remaining))
-        problems.push(
-          `${amount - remaining} ${dimension} of ${name} are gone, and spent were ${[...sums].slice(0, 5).join(' or ')}`,
-        );
+      const [gone, spent] = [amount - remaining, spentOf(spends, told, name, dimension)];
+      if (gone !== spent) problems.push(`${gone} ${dimension} of ${name} are gone, and ${spent} were spent`);
     }
   }
   return problems;

@@ -9,6 +9,8 @@ export interface Told {
   grantedAt?: number;
   fence?: number;
   lostAt?: number;
+  /** What counts as spent by its loss. */
+  cost?: Readonly<Record<string, number>>;
   /** Lost with its socket: work goes back after the grace, earlier than its session would end. */
   early?: boolean;
   waitsFrom?: number;
@@ -36,7 +38,7 @@ export function replayed(events: readonly TapEvent[]): { problems: string[]; tol
     told.set(reservation, one);
     one.state = word as Told['state'];
     if (word === 'waiting') one.waitsFrom = at;
-    else if (word === 'lost') Object.assign(one, { lostAt: at, early: data.reason === 'disconnected' });
+    else if (word === 'lost') Object.assign(one, { lostAt: at, early: data.reason === 'disconnected', cost: data.cost });
     else one.waitsTo = at;
     if (word === 'granted') Object.assign(one, { grantedAt: at, fence: data.fence });
   }
