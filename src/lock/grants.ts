@@ -21,6 +21,11 @@ export type NewsRow = readonly [string, string, string, string, string];
 
 /** Told from replies and not yet read in the log; a reader that is further behind is waited for. */
 const toldMax = 100_000;
+/**
+ * A reply that took longer says what may be over by now, and the end of it stands in the log: both are told from there, in
+ * their order. Less than the margin that a holder keeps to the end of a longest hold, which it counts from the telling.
+ */
+const promptMs = 20;
 
 /**
  * Who waited on a socket of this daemon hears of the grant from the reply of the very script that made it, a read of the
@@ -44,13 +49,15 @@ export class Grants {
   /** A script begins that may grant; to be called with what came of it, nothing if its reply was lost. */
   begin(): (rows: readonly NewsRow[], epoch: string) => void {
     this.#calls++;
+    const startedAt = performance.now();
     return (rows, epoch) => {
       if (rows.length === 0) this.#end();
       else {
         // Behind the answers of the same script, which are written by microtasks: nobody hears of a grant before the
         // answer that told it to wait.
         process.nextTick(() => {
-          for (const row of rows) this.#fromReply(grantedOf(row, epoch));
+          const isPrompt = performance.now() - startedAt <= promptMs;
+          if (isPrompt) for (const row of rows) this.#fromReply(grantedOf(row, epoch));
           this.#end();
         });
       }

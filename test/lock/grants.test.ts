@@ -98,3 +98,16 @@ test('a reply that comes late tells nothing that the log has told, though nobody
   await turn();
   expect(lines).toEqual([]);
 });
+
+test('a reply that took long tells nothing: what has come of its grants since stands behind them in the log', async () => {
+  const { grants, lines } = daemon();
+  const reply = grants.begin();
+  const until = performance.now() + 25;
+  while (performance.now() < until);
+  reply([row('a', 1)], 'epoch');
+  await turn();
+  expect(lines).toEqual([]);
+  grants.fromLog(granted('a', 1));
+  await turn();
+  expect(lines).toEqual(['a 1']);
+});
