@@ -21,6 +21,8 @@ export type NewsRow = readonly [string, string, string, string, string];
 
 /** Told from replies and not yet read in the log; a reader that is further behind is waited for. */
 const toldMax = 100_000;
+/** Read while a call was on its way: only a prompt reply asks for them, and no log grows by so many in its time. */
+const readMax = 10_000;
 /**
  * A reply that took longer says what may be over by now, and the end of it stands in the log: both are told from there, in
  * their order. Less than the margin that a holder keeps to the end of a longest hold, which it counts from the telling.
@@ -74,8 +76,14 @@ export class Grants {
       this.#told.delete(older);
     }
     // Also where nobody is told: a session that comes back before a late reply has heard how things stand by then.
-    if (this.#calls > 0) this.#read.add(fence);
+    if (this.#calls > 0) this.#remember(fence);
     if (socket !== undefined && told !== socket) this.#push(granted);
+  }
+
+  /** Under load there is always a call on its way, so the oldest have to go by themselves. */
+  #remember(fence: number): void {
+    this.#read.add(fence);
+    if (this.#read.size > readMax) for (const oldest of this.#read) return void this.#read.delete(oldest);
   }
 
   #fromReply(granted: Granted): void {

@@ -38,7 +38,8 @@ export function replayed(events: readonly TapEvent[]): { problems: string[]; tol
     told.set(reservation, one);
     one.state = word as Told['state'];
     if (word === 'waiting') one.waitsFrom = at;
-    else if (word === 'lost') Object.assign(one, { lostAt: at, early: data.reason === 'disconnected', cost: data.cost });
+    else if (word === 'lost')
+      Object.assign(one, { lostAt: at, early: data.reason === 'disconnected', cost: data.cost });
     else one.waitsTo = at;
     if (word === 'granted') Object.assign(one, { grantedAt: at, fence: data.fence });
   }
