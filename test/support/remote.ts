@@ -5,15 +5,18 @@ import { fileURLToPath } from 'node:url';
 import type { WebSocket } from 'ws';
 import { Wire } from './wire.js';
 
-/** What runs in the child: lines of standard input go to the socket, what comes is printed. ws answers the pings. */
+/**
+ * What runs in the child: lines of standard input go to the socket, what comes is printed. ws answers the pings. It ends
+ * when all is printed.
+ */
 const program = `
 import { createInterface } from 'node:readline';
 import { WebSocket } from 'ws';
 const socket = new WebSocket(process.argv[1], 'signalbox.v1');
-const say = (...what) => process.stdout.write(JSON.stringify(what) + '\\n');
+const say = (what, done) => process.stdout.write(JSON.stringify(what) + '\\n', done);
 socket.on('open', () => createInterface({ input: process.stdin }).on('line', (line) => socket.send(JSON.parse(line))));
-socket.on('message', (data) => say('message', String(data)));
-socket.on('close', (code, reason) => { say('close', code, String(reason)); process.exit(0); });
+socket.on('message', (data) => say(['message', String(data)]));
+socket.on('close', (code, reason) => say(['close', code, String(reason)], () => process.exit(0)));
 socket.on('error', () => {});
 `;
 
