@@ -85,9 +85,9 @@ local function reserve(id, at)
     weight = tonumber(weight) }
   limit.wait(item, id, r, waitMs)
   -- Told before anything comes of it: an ask that is fairly first may be granted by the very pump that it brings about.
-  local head = call('ZRANK', P .. 'limitWaits:' .. item.name, r.ticket .. '\0' .. id) == 0
-  local resumes = head and ms < dims.none and turn.now + ms or not head and item.headAt
-  limit.tell('limit.waiting', item, id, r, ',"place":' .. int(item.waiting) .. ',"endsAt":"' .. iso(turn.now + waitMs) .. '"' ..
+  local ahead = call('ZRANK', P .. 'limitWaits:' .. item.name, r.ticket .. '\0' .. id)
+  local resumes = ahead == 0 and ms < dims.none and turn.now + ms or ahead > 0 and item.headAt
+  limit.tell('limit.waiting', item, id, r, ',"place":' .. int(ahead + 1) .. ',"endsAt":"' .. iso(turn.now + waitMs) .. '"' ..
     (resumes and ',"resumesAt":"' .. iso(resumes) .. '"' or ''))
   limit.pump(item)
   return told(item, id, r)

@@ -49,6 +49,7 @@ describe('a wait', () => {
       return events.length === 2 && events;
     });
     expect(told.map(({ event }: Any) => event.type)).toEqual(['limit.waiting', 'limit.granted']);
+    expect(told[0].event.data.place).toBe(1);
   });
 
   test('ends with the settle that makes room, in the same step, by a push', async () => {
