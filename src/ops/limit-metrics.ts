@@ -27,7 +27,7 @@ export class LimitMetrics {
       reserved: gauge('reserved', 'What reservations that are not settled yet have of a dimension.', ['dimension']),
       remaining: gauge('remaining', 'What is left of a dimension; below zero it is a debt.', ['dimension']),
       waiting: gauge('waiting', 'Reservations that wait for the limit.'),
-      blocked: gauge('blocked', '1 while nothing is granted, after limit.penalize.'),
+      blocked: gauge('blocked', '1 during the pause that limit.penalize has asked for.'),
       unlisted: new Gauge({
         name: 'signalbox_limits_unlisted',
         help: `Limits without series of their own: at most ${limitsMax} have some.`,
@@ -36,10 +36,15 @@ export class LimitMetrics {
     };
   }
 
-  /** Redis away: no numbers rather than old ones. */
+  /** Redis is away: no numbers rather than old ones. */
+  clear(): void {
+    for (const gauge of Object.values(this.#gauges)) gauge.reset();
+    this.#readAt = Number.NEGATIVE_INFINITY;
+  }
+
   async refresh({ namespaces, store }: DaemonView): Promise<void> {
     if (performance.now() - this.#readAt < freshMs) return;
-    for (const gauge of Object.values(this.#gauges)) gauge.reset();
+    this.clear();
     let room = limitsMax;
     let unlisted = 0;
     for (const { namespace } of namespaces) {

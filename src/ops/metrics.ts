@@ -59,10 +59,10 @@ export class Metrics {
   }
 
   async #text(): Promise<string> {
+    const stored = [this.#queues, this.#limits];
     // Redis away: what the daemon knows by itself is told all the same.
-    if (await this.#pulse.check()) {
-      await Promise.allSettled([this.#queues.refresh(this.#daemon), this.#limits.refresh(this.#daemon)]);
-    }
+    if (await this.#pulse.check()) await Promise.allSettled(stored.map((one) => one.refresh(this.#daemon)));
+    else for (const one of stored) one.clear();
     return await this.#registry.metrics();
   }
 

@@ -37,10 +37,15 @@ export class QueueMetrics {
     };
   }
 
-  /** Redis away: no numbers rather than old ones. */
+  /** Redis is away: no numbers rather than old ones. */
+  clear(): void {
+    for (const gauge of Object.values(this.#gauges)) gauge.reset();
+    this.#readAt = Number.NEGATIVE_INFINITY;
+  }
+
   async refresh({ namespaces, store }: DaemonView): Promise<void> {
     if (performance.now() - this.#readAt < freshMs) return;
-    for (const gauge of Object.values(this.#gauges)) gauge.reset();
+    this.clear();
     let room = queuesMax;
     let unlisted = 0;
     for (const { namespace } of namespaces) {

@@ -133,11 +133,14 @@ test('with a token, whoever asks for metrics has to present it; health stays ope
   expect(await scrape(guarded, { authorization: 'Bearer secret' })).toContain('signalbox_info');
 });
 
-test('Redis away: what the daemon knows by itself is told all the same', async () => {
+test('Redis away: what the daemon knows by itself is told all the same, and of what it does not know nothing', async () => {
+  const depths = /^signalbox_queue_depth\{|^signalbox_limit_amount\{/m;
+  expect(await scrape(world.daemon)).toMatch(depths);
   await world.redis.kill();
   await until(async () => valueIn(await scrape(world.daemon), 'signalbox_redis_up') === 0);
   const text = await scrape(world.daemon);
   expect(valueIn(text, 'signalbox_connections')).toBe(1);
+  expect(text).not.toMatch(depths);
   await world.redis.restart();
   await until(async () => valueIn(await scrape(world.daemon), 'signalbox_redis_up') === 1);
 });
