@@ -62,19 +62,11 @@ export const open = defineCommand({
     const { connection } = context;
     if (!connection.authenticate(params.token)) throw new Refusal('UNAUTHENTICATED');
     if (connection.session) throw new Refusal('CONFLICT', 'this connection has a session already; close it first');
-    // Two in one message would both find none, and the first session would be left to nobody.
-    if (opening.has(connection)) throw new Refusal('CONFLICT', 'another session.open of this connection is on its way');
+    // No other one is on its way: the gateway holds what stands behind a session.open until that is answered.
     const ttlMs = ttlOf(params.ttlMs, context.config);
-    opening.add(connection);
-    try {
-      return params.resume ? await resume(params.resume, context) : await begin({ ...params, ttlMs }, context);
-    } finally {
-      opening.delete(connection);
-    }
+    return params.resume ? resume(params.resume, context) : begin({ ...params, ttlMs }, context);
   },
 });
-
-const opening = new WeakSet<ConnectionPort>();
 
 function ttlOf(asked: number | undefined, { session }: Context['config']): number {
   const ttlMs = asked ?? session.ttlMs;
