@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- A resumed session has its socket: the grace of the one before is over, and its waits stand in their queues again, under
--- their old tickets. Until now it was passed over, so that whatever it is granted comes after the reply that told it what it held. Args: id, binding, cursor. Answers
--- where to go on ('' when done), and whether queues are left to go on with.
+-- A resumed session has its socket: the grace that the resume gave it is over, and its waits stand in their queues again,
+-- under their old tickets. Until now it was passed over, so that whatever it is granted comes after the reply that told it
+-- what it held. Args: id, binding, cursor. Answers where to go on ('' when done), and whether queues are left to go on with.
 -- @include lock-grant
 -- @include limit-wait
 -- @include pages

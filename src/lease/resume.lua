@@ -14,14 +14,12 @@ renew(known, 0)
 -- The reply may be lost, or the socket be gone before it comes. Until the daemon says that the session is present
 -- (lease/present.ts) it counts as broken: its work goes back after a grace from now, and locks and limits pass it over,
 -- so that what it is granted comes after the reply and is pushed.
-if call('EXISTS', P .. 'held:' .. id) == 1 then
-  call('ZADD', P .. 'grace', int(turn.lease + math.min(tonumber(row[2]), known.ttl)), id)
-else
-  call('ZREM', P .. 'grace', id)
-end
+local holds = call('EXISTS', P .. 'held:' .. id)
+if holds == 1 then call('ZADD', P .. 'grace', int(turn.lease + math.min(tonumber(row[2]), known.ttl)), id)
+else call('ZREM', P .. 'grace', id) end
 if call('ZCOUNT', P .. 'held:' .. id, int(bands.kept), '+inf') > 0 then call('HSET', P .. 'session:' .. id, 'away', 1)
 else call('HDEL', P .. 'session:' .. id, 'away') end
 emit('session.resumed', json(id), '{' .. known.holder .. ',"binding":' .. binding .. '}')
 local held = holdingsOf(id, '', 1000, turn.skew)
 return turn.close({ binding, turn.epoch .. ':' .. int(turn.offset + turn.events), known.agent, known.tenant, int(known.ttl), row[2],
-  row[3] or '', held })
+  row[3] or '', held, holds })

@@ -96,17 +96,19 @@ type Resumed = [
   graceMs: string,
   lastClose: string,
   held: HoldingRow[],
+  /** 1: it counts as broken until `present`. */
+  owes: number,
 ];
 
 async function resume({ session, key }: { session: string; key: string }, context: Context) {
   const { namespace, connection, config } = context;
   const reply = await namespace.call<Resumed>(resumeScript, [session, hash(key)]);
-  const [binding, position, agent, tenant, ttl, grace, last, rows] = reply;
+  const [binding, position, agent, tenant, ttl, grace, last, rows, owes] = reply;
   const [ttlMs, graceMs] = [Number(ttl), Number(grace)];
   const ref: SessionRef = { id: session, agent, tenant, binding: Number(binding), ttlMs, graceMs };
   attach(ref, namespace, connection);
   const lastClose = last === '' ? {} : { lastClose: JSON.parse(last) as { code: number; reason: string; at: string } };
-  if (rows.length > 0) present(namespace, ref, connection);
+  if (owes === 1) present(namespace, ref, connection);
   const holdings = fitting(rows.map(holdingOf), config.gateway.lineBytes / 2);
   return { session, key, ttlMs, graceMs, resumed: true, position, holdings, ...lastClose };
 }

@@ -266,6 +266,23 @@ describe('resume', () => {
     expect(await back.call('queue.result', { task: task.task })).toEqual({ state: 'completed', result: 'new' });
   });
 
+  // The story: its only holding was one that nothing stood behind, so the reply showed none, and nobody said that the session
+  // had its socket again: it was passed over for as long as that lasted.
+  test('with a holding that is none is no less present', async () => {
+    const wire = await daemon.session({ agent: 'stale' });
+    const { session } = wire.opened;
+    const redis = world.redis.client();
+    await redis.zadd(`sb:{default}:held:${session}`, 1e15, 'lnone');
+    wire.cut();
+    const marked = (): Promise<string | null> => redis.hget(`sb:{default}:session:${session}`, 'away');
+    await until(async () => (await marked()) === '1');
+    const back = await daemon.wire();
+    const { holdings } = await back.call('session.open', { agent: 'stale', resume: resumeOf(wire.opened) });
+    expect(holdings).toEqual([]);
+    await until(async () => (await marked()) === null);
+    expect(await redis.zscore('sb:{default}:grace', session)).toBeNull();
+  });
+
   test('more than 1000 holdings: the reply has the first, lease.list all of them', async () => {
     const wire = await daemon.session({ agent: 'many' });
     const queue = unique('many');
