@@ -107,7 +107,7 @@ describe('while Redis cannot be reached', () => {
     third.cut();
   });
 
-  test('[6e] a resume that is carried out, but whose reply is lost: the grace of the socket before it runs on', async () => {
+  test('[6e] a resume that is carried out, but whose reply is lost: work goes back a grace later, as after a break', async () => {
     const wire = await near.session({ ttlMs: 60_000 });
     const queue = await fill(await far.session(), 1);
     await hold(wire, queue);
