@@ -13,10 +13,10 @@ local function take(count)
   return left >= 0
 end
 
--- Of one limit: what its reservations have by dimension, and how many wait in its queue or beside it.
+-- Of one limit: what its reservations have by dimension, and how many wait in its queue.
 local counts = {}
 local function countOf(name)
-  counts[name] = counts[name] or { reserved = {}, queued = 0, parked = 0 }
+  counts[name] = counts[name] or { reserved = {}, queued = 0 }
   return counts[name]
 end
 
@@ -28,8 +28,7 @@ local function count(id, r)
   end
   local of = countOf(r.limit)
   if r.state == 'waiting' then
-    local where = r.parked and 'parked' or 'queued'
-    of[where] = of[where] + 1
+    if not r.parked then of.queued = of.queued + 1 end
     return
   end
   for dimension, n in pairs(r.cost) do of.reserved[dimension] = (of.reserved[dimension] or 0) + n end
