@@ -30,7 +30,8 @@ const news = new Set<unknown>(['revoked', 'cancel', 'granted', 'waitEnded', 'los
  * Reads lines in their order. News (granted, lost, revoked) must find what the answer before it has brought, and an answer
  * reaches its caller some microtasks after the next line of the same message is read: a lock that is broken right behind
  * its grant would be lost to nobody and run on. So news behind an answer, or behind a grant that somebody has waited for,
- * waits for the next turn, and everything behind it waits too; and behind the answer to a resume it waits until the holdings in that were taken in.
+ * waits for the next turn, and everything behind it waits too; and behind the answer to a resume it waits until the
+ * holdings in that were taken in.
  */
 export class News {
   private readonly keepers: Keepers;

@@ -24,8 +24,9 @@ interface Held {
  * What comes in on one connection: messages into lines, lines into requests; which of them are still in flight.
  *
  * What stands behind a `session.open` waits for its answer, in its order: an agent that sends its first requests in the
- * same breath means them for that session. They are in flight meanwhile, and bounded as such. If the open is refused
- * they run as what they are then, without a session.
+ * same breath means them for that session. They are in flight meanwhile, and bounded as such; what has no id is neither,
+ * and is of a subscription that was there before. If the open is refused they run as what they are then, without a
+ * session.
  */
 export class Inbox {
   readonly #owner: InboxOwner;

@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- Reserves and settles of many connections, in the order in which they came; at most waitersMax wait for one limit. Two callers that read "0 used" and both went
--- would break the limit; here the check of every dimension and the charge of all of them are one step, and a refusal has
--- charged nothing. In ARGV from batchAt: how many, the reservation of each, then each:
+-- Reserves and settles of many connections, in the order in which they came; at most waitersMax wait for one limit. Two
+-- callers that read "0 used" and both went would break the limit; here the check of every dimension and the charge of all of
+-- them are one step, and a refusal has charged nothing. In ARGV from batchAt: how many, the reservation of each, then each:
 --   r session binding limit waitMs leaseMs weight key n, then n times dimension amount
 --   s session binding n, then n times dimension amount
--- Answers for each '!CODE …' or words parted by tabs; and milliseconds to the next moment at which one of the limits needs a look.
+-- Answers for each '!CODE …' or words parted by tabs; and milliseconds to the next moment at which one of the limits needs
+-- a look.
 -- @include limit-wait
 local function keyed(at, count)
   local amounts = {}

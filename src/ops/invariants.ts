@@ -60,8 +60,8 @@ const findingsMax = 20;
 
 /**
  * Design section 8 on a live system: counters against sets, sets against records, holdings against sessions, lanes against
- * what waits, limits against their reservations, keys against the page of keys, the end of the log against its counters. Only reads; each script sees one
- * moment, so that work going on meanwhile is never taken for a fault.
+ * what waits, limits against their reservations, keys against the page of keys, the end of the log against its counters.
+ * Only reads; each script sees one moment, so that work going on meanwhile is never taken for a fault.
  */
 export async function checkInvariants(
   client: Client,
