@@ -29,6 +29,8 @@ export class HeldLock implements Holding {
   isOrphan = false;
   /** It is surely ours, or over. */
   hasBegun = false;
+  /** A session that ended later took it along. Once it is claimed back nobody knows under which one it may be held. */
+  claimedAt: number;
   private readonly holder: Holder;
   // Few handlers look at the signal, and few locks have a clock of their own: both are made when they are asked for.
   private controller: AbortController | undefined;
@@ -53,6 +55,7 @@ export class HeldLock implements Holding {
     this.validMs = validMs;
     this.epoch = epoch;
     this.provenAt = at;
+    this.claimedAt = at.mono;
     this.holder = holder;
     if (maxHoldMs !== undefined) this.after(surelyMs(maxHoldMs) - elapsedMs(at), 'maxHold');
   }

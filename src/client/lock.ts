@@ -78,10 +78,7 @@ export class Locks {
       unlisten();
       this.held.delete(lock.grant);
       lock.drop();
-      const released = this.release(lock.grant);
-      // Of a lost one it is a courtesy: nobody waits for a daemon that may be away.
-      if (lock.ended && !lock.asked) released.catch(() => {});
-      else await released.catch(this.onError);
+      await this.giveBack(lock);
     }
   }
 
@@ -216,9 +213,19 @@ export class Locks {
     return lock;
   }
 
+  private async giveBack(lock: HeldLock): Promise<void> {
+    // It ended with its session: from the next one this would be a stranger's try, and the log would tell of it.
+    if (lock.claimedAt <= this.lostAt) return;
+    const released = this.release(lock.grant);
+    // Of a lost one it is a courtesy: nobody waits for a daemon that may be away.
+    if (lock.ended && !lock.asked) released.catch(() => {});
+    else await released.catch(this.onError);
+  }
+
   private async reclaim(lock: HeldLock, epoch: string): Promise<void> {
     if (lock.reclaiming === epoch) return;
     lock.reclaiming = epoch;
+    lock.claimedAt = Number.POSITIVE_INFINITY;
     try {
       const { ok, sentAt } = await this.requests.ask(
         'lock.acquire',

@@ -96,6 +96,26 @@ test('L6: what the handler throws is thrown, and the lock is given back', async 
   expect(await leftoversOf(world, name)).toEqual([]);
 });
 
+// The story: whoever had lost a lock with its session gave it back under the next one, and the log said that somebody had
+// reached for what is another's.
+test('what was lost with its session is not given back by the next one', async () => {
+  const [sb, operator] = [await client(), await client({ agent: 'a2' })];
+  const [name, next] = [fresh(), fresh()];
+  let grant = '';
+  const ran = sb.lock(name, async (lock) => {
+    grant = lock.grant;
+    await operator.lease.revoke({ lease: `session:${sb.identity!.session}`, reason: 'out' });
+    await aborted(lock);
+  });
+  expect(await rejection(ran)).toMatchObject({ reason: 'sessionLost' });
+  await sb.lock(next, () => {});
+  await told('lock.released', next);
+  expect(watcher.events().filter(({ event }) => event.data.grant === grant)).toMatchObject([
+    { event: { type: 'lock.granted' } },
+    { event: { type: 'lock.lost' } },
+  ]);
+});
+
 test('a lock that is not free in time is HELD, at once with waitMs 0', async () => {
   const [one, two] = [await client(), await client({ agent: 'a2' })];
   const name = fresh();
