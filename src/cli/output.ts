@@ -26,8 +26,7 @@ export async function printTable(heads: readonly string[], rows: readonly (reado
 }
 
 /** `1 session`, `2 sessions`; a plural that takes more than an s is given. */
-export const counted = (count: number | undefined, one: string, many = `${one}s`): string =>
-  `${count} ${count === 1 ? one : many}`;
+export const counted = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
 
 /** `90 s`, `5 min`: an age for people. */
 export function ageOf(ms: number): string {

@@ -45,18 +45,19 @@ async function status(flags: ConnectionFlags): Promise<number> {
 interface DaemonReport {
   readonly status: string;
   readonly reasons: readonly string[];
-  readonly redis?: string;
-  readonly connections?: number;
-  readonly sessions?: number;
-  readonly workers?: number;
-  readonly version?: string;
+  readonly redis: string;
+  readonly connections: number;
+  readonly sessions: number;
+  readonly workers: number;
+  readonly version: string;
 }
 
-/** Behind a proxy only the WebSocket may be let through: then nothing is said of the daemon. */
+/** Behind a proxy only the WebSocket may be let through, and whoever answers then knows nothing of the daemon. */
 async function askDaemon(url: string): Promise<DaemonReport | undefined> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(3000) });
-    return (await response.json()) as DaemonReport;
+    const report = (await response.json()) as Partial<DaemonReport>;
+    return report.connections === undefined ? undefined : (report as DaemonReport);
   } catch {
     return undefined;
   }

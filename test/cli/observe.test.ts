@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startWorld, type World } from '../support/daemon.js';
 import type { Wire } from '../support/wire.js';
@@ -14,6 +16,27 @@ beforeAll(async () => {
 afterAll(() => world.stop());
 
 const publish = (type: string, data: unknown) => agent.call('feed.publish', { events: [{ type, data }] });
+
+test('status: a proxy that lets only the WebSocket through and answers the rest itself says nothing of the daemon', async () => {
+  const proxy = createServer((_, response) => response.writeHead(404).end('{"error":"not here"}'));
+  proxy.on('upgrade', (request, socket, head) => {
+    const to = connect(Number(new URL(world.daemon.url).port), '127.0.0.1', () => {
+      const headers = request.rawHeaders.map((text, i) => text + (i % 2 === 0 ? ': ' : '\r\n'));
+      to.write(`GET ${request.url} HTTP/1.1\r\n${headers.join('')}\r\n`);
+      to.write(head);
+      socket.pipe(to).pipe(socket);
+    });
+    to.on('error', () => socket.destroy());
+    socket.on('error', () => to.destroy());
+  });
+  await new Promise<void>((listening) => proxy.listen(0, '127.0.0.1', listening));
+  const url = new URL(world.daemon.url);
+  url.port = String((proxy.address() as AddressInfo).port);
+  const { code, out } = await cli(['status', '--url', url.href]);
+  expect(out).toMatch(/^ws:\/\/\S+: connected\n/);
+  expect(code).toBe(0);
+  await new Promise((closed) => proxy.close(closed));
+});
 
 test('tail prints what happens, one event a line, of the patterns only', async () => {
   const tail = start(['tail', 'tail1.>', '--count', '2', '--from', 'all', '--json'], { env });
