@@ -1,8 +1,7 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Wire } from '../../support/wire.js';
+import { leftIn } from '../agents/left.js';
 import { counted, type Judged, Stage } from '../agents/stage.js';
-import { namespace } from '../world.js';
 import { granted, type Usage, usageOf } from './judge.js';
 import { keysOf } from './keys.js';
 import { definitions, type Plan } from './plan.js';
@@ -69,23 +68,14 @@ async function limitsOf(url: string): Promise<Usage[]> {
   return limits;
 }
 
-/** With everybody gone nobody holds or waits: neither in a queue nor on a clock. */
-async function leftOf({ world: { admin } }: Stage<Line>): Promise<string[]> {
-  const at = `sb:{${namespace}}:`;
-  let left: string[] = [];
-  // Killed agents end with their ttl.
-  for (const until = Date.now() + 10_000; Date.now() < until; await wait(50)) {
-    const keys = await admin.keys(`${at}*`);
-    const kept = keys.filter((key) => /:(reservation|limitWaits|limitFair|held):/.test(key));
-    const ttls = await Promise.all(kept.map((key) => admin.pttl(key)));
-    const due = await admin.zrange(`${at}limitDue`, '0', '-1');
+/** Nobody holds or waits: neither in a queue nor on a clock. */
+const leftOf = ({ world }: Stage<Line>): Promise<string[]> =>
+  leftIn(world, ['reservation', 'limitWaits', 'limitFair', 'held'], async (at, keys) => {
+    const { admin } = world;
     const states = keys.filter((key) => key.startsWith(`${at}once:`)).map((key) => admin.hget(key, 'state'));
     const acting = (await Promise.all(states)).filter((state) => state === 'inProgress');
-    left = [...kept.filter((_, i) => ttls[i] === -1), ...due, ...acting.map(() => 'a once key in progress')];
-    if (left.length === 0) return [];
-  }
-  return [`left at the end: ${left.slice(0, 10).join(', ')}`];
-}
+    return [...(await admin.zrange(`${at}limitDue`, '0', '-1')), ...acting.map(() => 'a once key in progress')];
+  });
 
 /** Refusals that no fault explains. */
 function unexpected(tries: readonly Try[]): string[] {

@@ -1,9 +1,8 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Wire } from '../../support/wire.js';
+import { leftIn } from '../agents/left.js';
 import { absencesOf, counted, type Judged, Stage } from '../agents/stage.js';
 import type { TapEvent } from '../tap.js';
-import { namespace } from '../world.js';
 import { type Held, type Line, overlapsOf, type Try, triesOf } from './held.js';
 import { linearOf } from './linear.js';
 import { fencesOf, replayed } from './log.js';
@@ -54,21 +53,13 @@ async function judge(stage: Stage<Line>): Promise<Outcome> {
   return { problems, had, held: helds.length, ends: counted(tries.map(({ how }) => how)), ordered, unordered };
 }
 
-/** With everybody gone nothing is left: no holder, no waiter, no clock, no record. */
-async function leftOf({ world: { admin } }: Stage<Line>): Promise<string[]> {
-  const at = `sb:{${namespace}}:`;
-  let left: string[] = [];
-  // Killed agents end with their ttl.
-  for (const until = Date.now() + 10_000; Date.now() < until; await wait(50)) {
-    const keys = await admin.keys(`${at}*`);
-    const kept = keys.filter((key) => /:(grant|lockHolds|lockBelow|held):/.test(key));
-    const ttls = await Promise.all(kept.map((key) => admin.pttl(key)));
+/** No holder, no waiter, no clock, no record. */
+const leftOf = ({ world }: Stage<Line>): Promise<string[]> =>
+  leftIn(world, ['grant', 'lockHolds', 'lockBelow', 'held'], async (at) => {
+    const { admin } = world;
     const rows = [await admin.zrange(`${at}lockWaits`, '0', '-1'), await admin.zrange(`${at}lockDue`, '0', '-1')];
-    left = [...kept.filter((_, i) => ttls[i] === -1), ...rows.flat().map((row) => row.replaceAll('\0', '|'))];
-    if (left.length === 0) return [];
-  }
-  return [`left at the end: ${left.slice(0, 10).join(', ')}`];
-}
+    return rows.flat().map((row) => row.replaceAll('\0', '|'));
+  });
 
 /** Refusals that no fault explains. Without its definition a semaphore is none. */
 function unexpected(tries: readonly Try[], flushed: boolean): string[] {
