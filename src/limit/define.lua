@@ -19,7 +19,11 @@ if item and change ~= '1' then
 end
 call('HSET', P .. 'limit:' .. name, 'def', cmsgpack.pack(def))
 call('ZADD', P .. 'limits', 0, name)
-if item and adapted ~= '' and item.dims[adapted] then item.dims[adapted].now = nil end
+for _, dim in ipairs(item and item.list or {}) do
+  -- What an adaptive amount had come to, and the part of a unit that was under way by another perMs, were of the old one.
+  dim.now = nil
+  if dim.rest then dim.rest = 0 end
+end
 item = limit.reopen(item, name)
 emit('limit.defined', item.json, '{"limit":' .. item.json .. ',"definition":' .. text .. '}')
 return turn.close({ limit.flush() })

@@ -43,6 +43,9 @@ local function again(item, id, r, owner, key)
   return '!CONFLICT {"message":"this reservation has ended; a new one needs an id of its own","state":"' .. r.state .. '"}'
 end
 
+-- A bucket that fills slowly may take a thousand years: no duration is longer than 366 days, no instant behind the year 9999.
+local longestMs, latest = 31622400000, 253402300799999
+
 local function limited(item, ms, dim)
   local details = { '"limit":' .. item.json, '"remaining":' .. limit.remaining(item), '"waiting":' .. int(item.waiting) }
   if dim then details[#details + 1] = '"dimension":' .. dim.json end
@@ -50,7 +53,7 @@ local function limited(item, ms, dim)
   if item.waiting > 0 then ms = math.max(ms, (item.headAt or 0) - turn.now) end
   -- What a settle frees comes at no known time; a budget does not come back by waiting.
   if ms >= dims.none and (not dim or dim.mode == 'held') then ms = 1000 end
-  if ms < dims.none then details[#details + 1] = '"afterMs":' .. int(math.max(ms, 1)) end
+  if ms < dims.none then details[#details + 1] = '"afterMs":' .. int(math.min(math.max(ms, 1), longestMs)) end
   return '!LIMITED {' .. concat(details, ',') .. '}'
 end
 
@@ -89,7 +92,7 @@ local function reserve(id, at)
   local ahead = call('ZRANK', P .. 'limitWaits:' .. item.name, r.ticket .. '\0' .. id)
   local resumes = ahead == 0 and ms < dims.none and turn.now + ms or ahead > 0 and item.headAt
   limit.tell('limit.waiting', item, id, r, ',"place":' .. int(ahead + 1) .. ',"endsAt":"' .. iso(turn.now + waitMs) .. '"' ..
-    (resumes and ',"resumesAt":"' .. iso(resumes) .. '"' or ''))
+    (resumes and resumes <= latest and ',"resumesAt":"' .. iso(resumes) .. '"' or ''))
   limit.pump(item)
   return told(item, id, r)
 end
@@ -107,7 +110,8 @@ local function settle(id, at)
   elseif r.state == 'granted' then
     local actual = keyed(at + 4, count)
     for dimension in pairs(actual) do
-      if not item.dims[dimension] then return unknown(dimension) end
+      -- What was reserved may have been defined away since; the call was made all the same, and has to come to its end.
+      if not item.dims[dimension] and not r.cost[dimension] then return unknown(dimension) end
     end
     limit.settle(item, id, r, actual)
   end

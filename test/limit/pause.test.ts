@@ -208,6 +208,14 @@ describe('[R13] an adaptive limit', () => {
     expect(await steady.after(times(12, [true, 100]))).toBe(100);
   });
 
+  test('what it has come to ends with its definition, also where it is adaptive no longer', async () => {
+    const { wire, name, after } = await adaptive();
+    expect(await judged(after, [true, 400])).toBe(90);
+    const dimensions = { requests: { amount: 100, perMs: minute } };
+    await wire.call('limit.define', { name, kind: 'window', dimensions, change: true });
+    expect((await usage(wire, name)).requests).toMatchObject({ amount: 100, remaining: 100 });
+  });
+
   test('the amount it has come to is the one that is granted', async () => {
     const { wire, name, after } = await adaptive();
     expect(await judged(after, [true, 400])).toBe(90);

@@ -103,8 +103,9 @@ do
     local item = packed and cmsgpack.unpack(packed) or { at = now, dims = {}, v = 0, waiting = 0 }
     if item.at > now then moved(item, item.at - now) end
     item.name, item.def, item.list, item.at = name, def, {}, now
+    item.parked = item.parked or 0
     local states = item.dims
-    item.dims = {}
+    item.dims, item.dropped = {}, {}
     for i, row in ipairs(def.dims) do
       local dim = states[row.name]
       if not dim then dim = fresh(row, now, 0) elseif dim.mode ~= row.mode then dim = fresh(row, now, dim.reserved) end
@@ -113,20 +114,29 @@ do
       dim.amount = dim.now or row.amount
       if modes[dim.mode].advance then modes[dim.mode].advance(dim, now) end
       if dim.capUntil and dim.capUntil <= now then dim.cap, dim.capUntil, dim.capSince = nil, nil, nil end
-      item.list[i], item.dims[row.name] = dim, dim
+      item.list[i], item.dims[row.name], states[row.name] = dim, dim, nil
+    end
+    -- A dimension that a new definition left out stays for as long as something is reserved of it: defined again it must
+    -- not be given a second time, and what ends then must be known to have been taken.
+    for dimension, state in pairs(states) do
+      if state.reserved > 0 then item.dropped[dimension] = state end
     end
     return item
   end
 
   function dims.pack(item)
     local states = {}
-    for name, dim in pairs(item.dims) do
+    local function put(name, dim)
       local state = { mode = dim.mode }
       for _, field in ipairs(dims.states) do state[field] = dim[field] end
       states[name] = state
     end
+    for name, dim in pairs(item.dims) do put(name, dim) end
+    for name, dim in pairs(item.dropped) do
+      if dim.reserved > 0 then put(name, dim) end
+    end
     local out = { dims = states }
-    for _, field in ipairs({ 'at', 'v', 'waiting', 'blockedUntil', 'phase', 'probe', 'rampAt', 'rampMs', 'saturated',
+    for _, field in ipairs({ 'at', 'v', 'waiting', 'parked', 'blockedUntil', 'phase', 'probe', 'rampAt', 'rampMs', 'saturated',
       'gaugeAt', 'stale', 'wake', 'reports', 'failures', 'latency', 'reportAt' }) do out[field] = item[field] end
     return cmsgpack.pack(out)
   end

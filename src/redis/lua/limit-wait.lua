@@ -165,7 +165,7 @@ do
 
   local function close(item, id, r)
     for name, n in pairs(r.cost) do
-      local dim = item and item.dims[name]
+      local dim = item and (item.dims[name] or item.dropped[name])
       if dim then
         dim.reserved = dim.reserved - n
         if dim.mode == 'held' then dims.refund(dim, n, turn.now, r.at) end

@@ -71,7 +71,7 @@ do
   function limit.resetMs(item)
     local ms = 0
     for _, dim in ipairs(item.list) do ms = math.max(ms, dims.reset(dim, turn.now)) end
-    return ms
+    return math.min(ms, dims.none)
   end
 
   function limit.tell(type, item, id, r, more)
