@@ -227,6 +227,47 @@ describe('a wait', () => {
     expect(watcher.events().some(({ event }) => event.type === 'session.resumed')).toBe(true);
   });
 
+  // The story: when the queue ran empty beside it, shares were counted anew from nothing, and the place that had been kept
+  // was far behind everybody who came after.
+  test('[L18] whose session has no socket keeps its place even if everybody else has been served meanwhile', async () => {
+    const [holder, gone, next] = await Promise.all([
+      daemon().session({ agent: 'holder' }),
+      daemon().session({ agent: 'gone', ttlMs: 20_000 }),
+      daemon().session({ agent: 'next' }),
+    ]);
+    const name = await limitOf(holder, 'window', slots);
+    let held = await reserve(holder, name, one);
+    // Its place is far from the beginning: the queue has not been empty for a while.
+    const before = [];
+    for (let i = 0; i < 20; i++) before.push(await queueUp(holder, name, one));
+    for (const each of before.slice(0, 10)) {
+      await settle(holder, held);
+      await granted(holder, each);
+      held = each;
+    }
+    const a = await queueUp(gone, name, one);
+    gone.cut();
+    const client = current().redis.client();
+    await until(() => client.hexists(`sb:{default}:session:${gone.opened.session}`, 'away'));
+    client.disconnect();
+    for (const each of before.slice(10)) {
+      await settle(holder, held);
+      await granted(holder, each);
+      held = each;
+    }
+    const later = [];
+    for (let i = 0; i < 5; i++) later.push(await queueUp(next, name, one));
+    const again = await daemon().wire();
+    const { session, key } = gone.opened;
+    await again.call('session.open', { agent: 'gone', resume: { session, key } });
+    await until(async () => (await again.call('limit.get', { name })).waiting === 6);
+    await settle(holder, held);
+    await granted(again, a);
+    for (const each of later) expect(pushesOf(next, each)).toEqual([]);
+    await settle(again, a);
+    for (const each of later) await granted(next, each).then(() => settle(next, each));
+  });
+
   test('[L18] behind two hundred dead the living one is served as soon as their time is over', async () => {
     const world = current();
     const holder = await world.daemon.session();

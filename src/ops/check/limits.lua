@@ -69,6 +69,7 @@ local function checkLimit(name)
   local queued = call('ZCARD', P .. 'limitWaits:' .. name)
   expect('queued', name .. ', waiting', now.waiting, queued)
   expect('queued', name .. ', in its queue', queued, of.queued)
+  expect('queued', name .. ', beside its queue', now.parked or 0, of.parked)
 end
 
 local function skip() return { {}, { 'reservations of limits: more than ' .. max .. ' holdings' } } end

@@ -84,11 +84,13 @@ do
   end
 
   local function dequeue(item, id, r, served)
-    if not r.parked then leave(item, id, r) end
+    if r.parked then item.parked, item.dirty = item.parked - 1, true else leave(item, id, r) end
     call('ZREM', due, 'w' .. id)
     local fair = P .. 'limitFair:' .. item.name
-    if item.waiting == 0 then
-      item.v, item.headAt = 0, nil
+    if item.waiting == 0 then item.headAt = nil end
+    -- Who stands beside the queue has his place by this reckoning: begun anew, it would put everybody else ahead of him.
+    if item.waiting + item.parked == 0 then
+      item.v = 0
       call('DEL', fair)
     elseif served then
       item.v = math.max(item.v, r.start)
@@ -111,13 +113,13 @@ do
   -- somebody who would not hear of his turn.
   local function park(item, id, r)
     leave(item, id, r)
-    r.parked = true
+    r.parked, item.parked = true, item.parked + 1
     limit.save(id, r)
   end
 
   function limit.unpark(id, r)
     local item = limit.get(r.limit)
-    r.parked = nil
+    r.parked, item.parked = nil, item.parked - 1
     enter(item, id, r)
   end
 
