@@ -7,6 +7,7 @@ import type { Ending, GatewayHooks } from './gateway/hooks.js';
 import { Router } from './gateway/router.js';
 import { Gateway } from './gateway/server.js';
 import { Ingress } from './ingress/ingress.js';
+import { lastWords } from './lease/last-words.js';
 import { socketGone } from './lease/socket-gone.js';
 import { present } from './lib/assert.js';
 import { newId } from './lib/ids.js';
@@ -167,7 +168,8 @@ export class App implements Service {
   #closed({ session, namespaceName, closing }: Connection, how: Ending): void {
     const served = session && this.#namespaces?.get(namespaceName);
     if (!session || !served) return;
-    const told = returned().then(() => socketGone(served.namespace, session, how, closing));
+    const before = how === 'clean' ? lastWords(served) : returned();
+    const told = before.then(() => socketGone(served.namespace, session, how, closing));
     this.#telling.add(told);
     told.catch((error) => this.#fault('socket gone', error)).finally(() => this.#telling.delete(told));
   }

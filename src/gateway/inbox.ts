@@ -6,6 +6,9 @@ import { toWireError } from './gates/fail.js';
 import type { Pipeline, PipelineCaller } from './pipeline.js';
 import { Requests } from './requests.js';
 
+/** Ops after which the connection is another's, or nobody's. */
+const turns: ReadonlySet<unknown> = new Set(['session.open', 'session.close']);
+
 /** What the inbox needs of its connection. */
 export interface InboxOwner extends PipelineCaller {
   /** False once the connection closes: what is left of a message is not read. */
@@ -13,7 +16,7 @@ export interface InboxOwner extends PipelineCaller {
   close(code: number, reason: string): void;
 }
 
-/** A request that came while the session was being opened. */
+/** A request that came while the session was being opened or closed. */
 interface Held {
   readonly frame: Frame;
   readonly line: string;
@@ -26,15 +29,15 @@ interface Held {
  * What stands behind a `session.open` waits for its answer, in its order: an agent that sends its first requests in the
  * same breath means them for that session. They are in flight meanwhile, and bounded as such; what has no id is neither,
  * and is of a subscription that was there before. If the open is refused they run as what they are then, without a
- * session.
+ * session. In the same way what stands behind a `session.close` is no part of the session that it ends.
  */
 export class Inbox {
   readonly #owner: InboxOwner;
   readonly #pipeline: Pipeline;
   readonly #clock: { readonly now: number };
   readonly #requests = new Requests();
-  /** The id of a session.open without an answer. */
-  #opening: number | undefined;
+  /** The id of a session.open or session.close without an answer. */
+  #turning: number | undefined;
   #held: Held[] = [];
 
   constructor(owner: InboxOwner, pipeline: Pipeline, clock: { readonly now: number }) {
@@ -50,8 +53,8 @@ export class Inbox {
 
   /** True once for every request that was begun. */
   answered(id: number): boolean {
-    if (id === this.#opening) {
-      this.#opening = undefined;
+    if (id === this.#turning) {
+      this.#turning = undefined;
       // Behind the line that answers it.
       queueMicrotask(() => this.#goOn());
     }
@@ -86,7 +89,7 @@ export class Inbox {
       const frame = decode(line);
       id = frame.id as number | undefined;
       if (id !== undefined) this.#requests.begin(id, line.length);
-      const waits = this.#opening !== undefined || this.#held.length > 0;
+      const waits = this.#turning !== undefined || this.#held.length > 0;
       if (waits && id !== undefined) this.#held.push({ frame, line, message: this.#owner.message });
       else this.#run(frame, line);
     } catch (error) {
@@ -97,16 +100,16 @@ export class Inbox {
   }
 
   #run(frame: Frame, line: string): void {
-    if (frame.op === 'session.open') this.#opening = frame.id as number;
+    if (turns.has(frame.op)) this.#turning = frame.id as number;
     this.#pipeline.run(frame, line, this.#owner);
   }
 
-  /** Runs what has waited, up to the next session.open among it. */
+  /** Runs what has waited, up to the next of those among it. */
   #goOn(): void {
     const held = this.#held;
     const current = this.#owner.message;
     let at = 0;
-    while (at < held.length && this.#opening === undefined && this.#owner.reading) {
+    while (at < held.length && this.#turning === undefined && this.#owner.reading) {
       const { frame, line, message } = held[at++]!;
       this.#owner.message = message;
       this.#run(frame, line);

@@ -4,6 +4,7 @@ import { Refusal } from '../errors.js';
 import { defineCommand } from '../protocol/command.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
+import { lastWords } from './last-words.js';
 
 const closeScript = lua(import.meta.url, './close.lua', ['id', 'binding', 'reason', 'why']);
 const giveBackScript = lua(import.meta.url, './give-back.lua', ['most']);
@@ -44,7 +45,9 @@ export const close = defineCommand({
   params: z.strictObject({}),
   result: z.object({ released: z.int() }),
   fails: ['SESSION_LOST'],
-  run: async (_, { namespace, session, connection }) => {
+  run: async (_, context) => {
+    const { namespace, session, connection } = context;
+    await lastWords(context);
     const released = await endSession(namespace, session, 'closed');
     if (released === undefined) throw new Refusal('SESSION_LOST');
     connection.detach();

@@ -16,6 +16,8 @@ interface Group<Item, Result> {
   readonly resolve: (results: Result[]) => void;
   readonly reject: (error: unknown) => void;
   failed: boolean;
+  /** Who waits for nothing but that it has an answer. */
+  passed: (() => void)[] | undefined;
 }
 
 export interface JoinerBounds<Item> {
@@ -48,7 +50,7 @@ export class Joiner<Item, Result> {
   #groups: Group<Item, Result>[] = [];
   #waiting = 0;
   #waitingBytes = 0;
-  #calls = 0;
+  readonly #calls = new Set<Promise<void>>();
   #scheduled = false;
   readonly #idlers: (() => void)[] = [];
 
@@ -72,7 +74,17 @@ export class Joiner<Item, Result> {
     }
     return new Promise((resolve, reject) => {
       const results = new Array<Result>(items.length);
-      this.#groups.push({ items, bytes, results, taken: 0, open: items.length, resolve, reject, failed: false });
+      this.#groups.push({
+        items,
+        bytes,
+        results,
+        taken: 0,
+        open: items.length,
+        resolve,
+        reject,
+        failed: false,
+        passed: undefined,
+      });
       this.#waiting += items.length;
       this.#waitingBytes += sum;
       this.#schedule();
@@ -81,22 +93,34 @@ export class Joiner<Item, Result> {
 
   /** Resolves when nothing waits and nothing is on its way. */
   async idle(): Promise<void> {
-    while (this.#waiting > 0 || this.#calls > 0) await new Promise<void>((resolve) => this.#idlers.push(resolve));
+    while (this.#waiting > 0 || this.#calls.size > 0) await new Promise<void>((resolve) => this.#idlers.push(resolve));
+  }
+
+  /** Resolves when all that was added until now has its answer, good or bad; what is added later is not waited for. */
+  async passed(): Promise<void> {
+    const last = this.#groups.at(-1);
+    if (last) {
+      last.passed ??= [];
+      const { passed } = last;
+      await new Promise<void>((resolve) => passed.push(resolve));
+    }
+    // Groups are taken in their order: those before it have been answered, or are on their way.
+    await Promise.all(this.#calls);
   }
 
   #wakeIdlers(): void {
-    if (this.#waiting > 0 || this.#calls > 0) return;
+    if (this.#waiting > 0 || this.#calls.size > 0) return;
     for (const wake of this.#idlers.splice(0)) wake();
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#calls >= this.#callsMax || this.#waiting === 0) return;
+    if (this.#scheduled || this.#calls.size >= this.#callsMax || this.#waiting === 0) return;
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
-      while (this.#waiting > 0 && this.#calls < this.#callsMax) {
+      while (this.#waiting > 0 && this.#calls.size < this.#callsMax) {
         // Shared between the calls that may go, so that one is carried out while the answer of the other is worked on.
-        this.#call(Math.max(shareMin, Math.ceil(this.#waiting / (this.#callsMax - this.#calls))));
+        this.#call(Math.max(shareMin, Math.ceil(this.#waiting / (this.#callsMax - this.#calls.size))));
       }
     });
   }
@@ -123,11 +147,11 @@ export class Joiner<Item, Result> {
     this.#groups.splice(0, done);
     this.#waiting -= items.length;
     this.#waitingBytes -= bytes;
-    this.#calls++;
-    this.#answer(items).then(
-      (results) => this.#settle(parts, results),
-      (error) => this.#fail(parts, error),
+    const call: Promise<void> = this.#answer(items).then(
+      (results) => this.#settle(call, parts, results),
+      (error) => this.#fail(call, parts, error),
     );
+    this.#calls.add(call);
   }
 
   async #answer(items: Item[]): Promise<Result[]> {
@@ -137,21 +161,23 @@ export class Joiner<Item, Result> {
     throw new Error(`${items.length} items got ${results.length} results`);
   }
 
-  #settle(parts: readonly Part<Item, Result>[], results: readonly Result[]): void {
-    this.#calls--;
+  #settle(call: Promise<void>, parts: readonly Part<Item, Result>[], results: readonly Result[]): void {
+    this.#calls.delete(call);
     let at = 0;
     for (const { group, from, count } of parts) {
       for (let i = 0; i < count; i++) group.results[from + i] = results[at++]!;
       group.open -= count;
-      if (!group.failed && group.open === 0) group.resolve(group.results);
+      if (group.failed || group.open > 0) continue;
+      group.resolve(group.results);
+      tell(group);
     }
     this.#schedule();
     this.#wakeIdlers();
   }
 
   /** A group whose call failed is not carried on: its caller must hear that the outcome is unknown, not half of it. */
-  #fail(parts: readonly Part<Item, Result>[], error: unknown): void {
-    this.#calls--;
+  #fail(call: Promise<void>, parts: readonly Part<Item, Result>[], error: unknown): void {
+    this.#calls.delete(call);
     for (const { group } of parts) {
       if (group.failed) continue;
       group.failed = true;
@@ -162,8 +188,13 @@ export class Joiner<Item, Result> {
         this.#groups = this.#groups.filter((other) => other !== group);
       }
       group.reject(error);
+      tell(group);
     }
     this.#schedule();
     this.#wakeIdlers();
   }
+}
+
+function tell({ passed }: { readonly passed: (() => void)[] | undefined }): void {
+  for (const wake of passed ?? []) wake();
 }

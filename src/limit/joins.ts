@@ -102,6 +102,11 @@ export class LimitJoins {
     return this.#joiner.idle();
   }
 
+  /** Resolves when what was asked until now has its answer. */
+  passed(): Promise<void> {
+    return this.#joiner.passed();
+  }
+
   async #one(item: Item): Promise<Words> {
     const [words] = await this.#joiner.add([item]);
     if (words![0]!.startsWith('!')) throw itemRefusal(words![0]!);

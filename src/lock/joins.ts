@@ -89,6 +89,11 @@ export class LockJoins {
     return this.#joiner.idle();
   }
 
+  /** Resolves when what was asked until now has its answer. */
+  passed(): Promise<void> {
+    return this.#joiner.passed();
+  }
+
   async #run(items: readonly Item[]): Promise<Said[]> {
     const news = this.grants.begin();
     try {

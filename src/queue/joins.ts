@@ -145,8 +145,16 @@ export class QueueJoins {
 
   /** Resolves when nothing of anybody is on its way to Redis: a stopping daemon waits for it. */
   async idle(): Promise<void> {
-    const joiners = [this.#enqueues, this.#completions, this.#failures, this.#releases];
-    await Promise.all(joiners.map((joiner) => joiner.idle()));
+    await Promise.all(this.#joiners.map((joiner) => joiner.idle()));
+  }
+
+  /** Resolves when what was asked until now has its answer. */
+  async passed(): Promise<void> {
+    await Promise.all(this.#joiners.map((joiner) => joiner.passed()));
+  }
+
+  get #joiners(): Pick<Joiner<never, never>, 'idle' | 'passed'>[] {
+    return [this.#enqueues, this.#completions, this.#failures, this.#releases];
   }
 
   /** Serves idle workers and waiting claims once. */

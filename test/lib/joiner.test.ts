@@ -48,6 +48,34 @@ describe('a joiner', () => {
     expect([await first, await rest]).toEqual([['r1'], [['r2'], ['r3'], ['r4'], ['r5'], ['r6']]]);
   });
 
+  it('has passed when what was added until then is answered, good or bad, whatever comes after', async () => {
+    const { joiner, calls, turn, answer } = rig({ itemsMax: 2, callsMax: 2 });
+    await joiner.passed();
+    const all = Promise.allSettled([1, 2, 3, 4, 5].map((item) => joiner.add([item])));
+    let hasPassed = false;
+    const passed = joiner.passed().then(() => {
+      hasPassed = true;
+    });
+    await turn();
+    expect(calls.map(({ items }) => items)).toEqual([
+      [1, 2],
+      [3, 4],
+    ]);
+    await answer(1);
+    expect(calls[2]!.items).toEqual([5]);
+    const later = joiner.add([6]);
+    calls[2]!.reject(new Error('away'));
+    await turn();
+    // The last one has its answer, the first ones have not.
+    expect(hasPassed).toBe(false);
+    await answer(0);
+    // Unless what came later was on its way already, it is not waited for.
+    await answer(3);
+    await passed;
+    expect((await all).map(({ status }) => status)).toEqual([...Array(4).fill('fulfilled'), 'rejected']);
+    expect(await later).toEqual(['r6']);
+  });
+
   it('what waits is shared between the calls that may go, groups whole, so that their answers come apart', async () => {
     const { joiner, calls, turn } = rig({ itemsMax: 100, callsMax: 2, waitingMax: 200 });
     const groups = [30, 30, 20, 20].map((length) => joiner.add(Array.from({ length }, (_, i) => i)));
