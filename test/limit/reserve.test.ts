@@ -224,6 +224,29 @@ describe('a definition', () => {
     await wire.call('limit.define', { name, kind: 'bucket', dimensions, change: true });
     expect((await usage(wire, name)).tokens.remaining).toBeLessThan(35);
   });
+
+  // The story: a limit lost its concurrency for a moment, while somebody had some of it. The end of that one then brought back
+  // what the new dimension had never given, and one more than it has ran at one time.
+  test('that leaves a dimension out and takes it in again still owes what is reserved of it', async () => {
+    const wire = await daemon().session();
+    const rest = { requests: { amount: 100, perMs: minute } };
+    const define = (dimensions: Any): Promise<Any> =>
+      wire.call('limit.define', { name, kind: 'window', dimensions, change: true });
+    const name = await limitOf(wire, 'window', { ...rest, concurrency: { amount: 2 } });
+    const [early, late] = [
+      await reserve(wire, name, { concurrency: 1 }),
+      await reserve(wire, name, { concurrency: 1 }),
+    ];
+    await define(rest);
+    await settle(wire, early);
+    await define({ ...rest, concurrency: { amount: 2 } });
+    expect((await usage(wire, name)).concurrency).toMatchObject({ reserved: 1, remaining: 1 });
+    await settle(wire, late);
+    expect((await usage(wire, name)).concurrency).toMatchObject({ reserved: 0, remaining: 2 });
+    expect((await refused(wire, name, { concurrency: 3 })).code).toBe('NEVER_FITS');
+    await reserve(wire, name, { concurrency: 2 });
+    expect((await refused(wire, name, { concurrency: 1 })).code).toBe('LIMITED');
+  });
 });
 
 test('list goes through all limits by name, a page at a time, and by prefix', async () => {
