@@ -25,7 +25,10 @@ export const errors = {
   HELD: { retry: true, about: 'Somebody else holds it; `details` says who.' },
   DEADLOCK: { retry: false, about: 'Waiting would close a circle of owners; `details` names it.' },
   NEVER_FITS: { retry: false, about: 'The request is larger than the capacity.' },
-  KIND_MISMATCH: { retry: false, about: 'The name is a lock of another kind.' },
+  KIND_MISMATCH: {
+    retry: false,
+    about: 'The name is a lock of another kind; permits need a `lock.define` with a capacity first.',
+  },
   LIMITED: { retry: true, about: 'The limit is used up; wait `afterMs`.' },
   MISMATCH: { retry: false, about: 'The key was begun with another fingerprint.' },
   OVERLOADED: { retry: true, about: 'The queue is full; wait `afterMs`.' },

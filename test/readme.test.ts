@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 /**
- * Every command in a `sh` block of the README is run: here, or by what `elsewhere` names. The worker runs with the URL of
- * this test's daemon put in. Commands inside sentences are not looked at; `npm run demo` has test/demo.test.ts.
+ * Every command in a `sh` block of the README is run: here, or by what `elsewhere` names. So is
+ * every program. Commands inside sentences are not looked at; `npm run demo` has test/demo.test.ts.
  */
 const root = fileURLToPath(new URL('..', import.meta.url));
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
@@ -75,7 +75,8 @@ beforeAll(async () => {
   env = { PATH: `${join(dir, 'bin')}:${process.env.PATH}`, HOME: dir, SIGNALBOX_STATE_DIR: join(dir, 'state') };
   const up = start('signalbox', ['up', '--ephemeral', '--port', '0']);
   const [url] = await up.until(/ws:\/\/\S+\/v1\/ws/);
-  env.SIGNALBOX_URL = url;
+  // As people write it: without the path.
+  env.SIGNALBOX_URL = url.replace('/v1/ws', '');
 });
 
 afterAll(async () => {
@@ -139,14 +140,22 @@ test('a limit is defined, a program runs under it, and it is seen what is used',
   expect(await sh(command('signalbox limit ls'))).toMatch(/ requests +60 +60 s +1 +0 +59 /);
 });
 
-test('the worker of the README runs as it stands there', async () => {
-  const [worker] = blocks('ts');
-  const file = join(dir, 'worker.mjs');
-  writeFileSync(file, worker!.replace("agent: 'summariser-1'", `agent: 'summariser-1', url: '${env.SIGNALBOX_URL}'`));
+/** A program of the README as it stands there; it finds the daemon by the environment. */
+async function program(number: number): Promise<string> {
+  const file = join(dir, `program-${number}.mjs`);
+  writeFileSync(file, blocks('ts')[number]!);
   const { child, text } = start(process.execPath, [file]);
   const [code] = await once(child, 'close');
   expect(code, text()).toBe(0);
-  expect(text()).toContain('words: 9');
+  return text();
+}
+
+test('the worker of the README runs as it stands there', async () => {
+  expect(await program(0)).toContain('words: 9');
+});
+
+test('what the README shows of locks, limits and once runs as it stands there', async () => {
+  expect(await program(1)).toMatch(/fence: \d+, lost: false .* paid/);
 });
 
 test('no command of the README is left out', () => {

@@ -2,9 +2,9 @@ import { newId } from '../lib/ids.js';
 import { domains } from './api.js';
 import { callsOf } from './calls.js';
 import type { Core } from './core.js';
-import { type ElectOptions, type Elector, elect, type Term, type TermNews, terms } from './elect.js';
+import { type ElectOptions, type Elector, elect, type Lead, type TermNews, terms } from './elect.js';
 import { Closed, type DeferOptions, type FailOptions } from './errors.js';
-import { type Faces, faceOf, facesOf } from './faces.js';
+import { type Faces, faceOf, facesOf, parted } from './faces.js';
 import type { SubscribeOptions } from './feed.js';
 import type { Joiner } from './joiner.js';
 import { type Observable, observableOf } from './observable.js';
@@ -165,8 +165,10 @@ export class Client {
   }
 
   /** Stands for leader under `name` until `options.signal` aborts; `lead` runs while we are. */
-  elect(name: string, options: ElectOptions, lead: (term: Term) => unknown): Promise<void> {
-    return elect(this.elector, name, options, lead);
+  elect(name: string, lead: Lead): Promise<void>;
+  elect(name: string, options: ElectOptions, lead: Lead): Promise<void>;
+  elect(name: string, options: ElectOptions | Lead, lead?: Lead): Promise<void> {
+    return elect(this.elector, name, ...parted<ElectOptions, Lead>('sb.elect(name, options, lead)', options, lead));
   }
 
   /** Every term of an election, who led it and how it ended, and where something was missed. */

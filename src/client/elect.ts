@@ -16,6 +16,9 @@ export interface ElectOptions extends Pick<LockOptions, 'leaseMs' | 'maxHoldMs' 
   onError?: (error: unknown) => void;
 }
 
+/** What the leader does for the length of its term. */
+export type Lead = (term: Term) => unknown;
+
 /** What observers see of an election, in order: every term, how it ended, and where something was missed. */
 export type TermNews =
   | {
@@ -39,12 +42,7 @@ const standMs = 86_400_000;
  * Stands for leader under `name` again and again until the signal aborts: whoever holds the lock leads, and `lead` runs
  * for as long as it does. A term ends when `lead` returns, too.
  */
-export async function elect(
-  { lock }: Elector,
-  name: string,
-  options: ElectOptions,
-  lead: (term: Term) => unknown,
-): Promise<void> {
+export async function elect({ lock }: Elector, name: string, options: ElectOptions, lead: Lead): Promise<void> {
   const { signal, onError, ...rest } = options;
   const stand: LockOptions = { ...rest, waitMs: standMs, ...(signal ? { signal } : {}) };
   while (!signal?.aborted) {

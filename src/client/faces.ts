@@ -49,7 +49,7 @@ export function facesOf(core: Core): Faces {
 }
 
 /** The options may be left out. */
-function parted<Options, Handler extends (...args: never[]) => unknown>(
+export function parted<Options, Handler extends (...args: never[]) => unknown>(
   form: string,
   options: Options | Handler,
   handler: Handler | undefined,

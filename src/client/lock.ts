@@ -165,7 +165,7 @@ export class Locks {
       }
       if (signal?.aborted) throw signal.reason;
       if (outcome.reason === 'timeout')
-        throw new Refusal('HELD', `${String(params.name ?? 'the locks')} was not free in time`);
+        throw new Refusal('HELD', `not free in time: ${params.name ?? 'all of the locks at once'}`);
       if (outcome.reason === 'neverFits') throw new Refusal('NEVER_FITS');
       throw new Ended(outcome.reason);
     }

@@ -1,3 +1,4 @@
+import { wsPath } from '../protocol/frame.js';
 import type { Closed } from './errors.js';
 
 export type Status =
@@ -12,7 +13,7 @@ export interface Pressure {
 }
 
 export interface ConnectOptions {
-  /** Where the daemon listens; $SIGNALBOX_URL, or port 7171 of this machine. Of several, the next one is tried when one cannot be reached. */
+  /** Where the daemon listens, `ws://host:port`; $SIGNALBOX_URL, or port 7171 of this machine. Of several, the next one is tried when one cannot be reached. */
   url?: string | readonly string[];
   /** Name of this agent. Without one there is no session: such a connection may read and subscribe, and owns nothing. */
   agent?: string;
@@ -60,8 +61,18 @@ export type Settings = Omit<ConnectOptions, keyof typeof defaults | 'backoff' | 
 
 export function settingsOf(options: ConnectOptions): Settings {
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-  const url = process.env.SIGNALBOX_URL || 'ws://127.0.0.1:7171/v1/ws';
-  return { url, ...defaults, ...given, backoff: { baseMs: 50, capMs: 5000, ...options.backoff } };
+  const { url: asked = process.env.SIGNALBOX_URL || 'ws://127.0.0.1:7171' } = options;
+  const url = typeof asked === 'string' ? withPath(asked) : asked.map(withPath);
+  return { ...defaults, ...given, url, backoff: { baseMs: 50, capMs: 5000, ...options.backoff } };
+}
+
+/** What people write is a host and a port: the path of the wire, and its scheme, are known. */
+function withPath(text: string): string {
+  if (!URL.canParse(text)) return text;
+  const url = new URL(text);
+  url.protocol = url.protocol.replace(/^http/, 'ws');
+  if (url.pathname === '/') url.pathname = wsPath;
+  return url.href;
 }
 
 /** The wire's bounds on what one message may hold. */

@@ -274,6 +274,21 @@ test('several locks in one step, permits and paths', async () => {
   await sb.lock.define({ name: semaphore, change: true });
 });
 
+test('an election needs no options: it leads at once, and stands until the client is closed', async () => {
+  const sb = await client({ agent: 'only' });
+  let ended: Promise<unknown> = Promise.resolve();
+  const term = await new Promise<number>((resolve) => {
+    const lead = async ({ term, signal }: { term: number; signal: AbortSignal }): Promise<void> => {
+      resolve(term);
+      await new Promise((gone) => signal.addEventListener('abort', gone));
+    };
+    ended = sb.elect(fresh(), lead).catch((error) => error);
+  });
+  expect(term).toBeGreaterThan(0);
+  await sb.close();
+  expect(await ended).toBeInstanceOf(Error);
+});
+
 test('an election: one leads, terms rise, a leader that is lost is followed by the next, and observers see every term', async () => {
   const name = fresh();
   const observer = await client({ agent: 'observer' });
