@@ -8,7 +8,7 @@
 -- @include once
 local left, more = tonumber(most), 0
 
--- By the first letter of a holding.
+-- By the first letter of a holding; what it weighs if that is more than one, false if there was nothing to give back.
 local givers = {}
 function givers.t(id, taskId, run)
   local head = run and run[STATE] == 'active' and run[SESSION] == id and task.header(taskId)
@@ -20,11 +20,13 @@ end
 function givers.l(id, grantId)
   local grant, known = lock.load(grantId), session(id)
   if not grant or grant.session ~= id then return false end
+  local nodes = grant.nodes and #grant.nodes or 1
   if grant.state == 'waiting' then lock.endWait(grantId, grant, known.endedAs == 'closed' and 'cancelled' or 'sessionLost')
   elseif grant.state == 'held' then
     lock.free(grantId, grant, known.endedAs == 'closed' and 'closed' or known.endedAs and 'sessionLost' or 'disconnected')
   else return false end
-  return true
+  -- A path is let go of at every directory above it.
+  return math.max(1, nodes / 5)
 end
 
 -- A reservation's concurrency is work and goes with the socket; its wait ends with the session only.
@@ -51,9 +53,11 @@ local function give(id, top)
   for i, member in ipairs(held) do
     local giver = givers[string.sub(member, 1, 1)]
     -- A member without its thing is left from nothing we know; it must not keep the session for ever.
-    if not giver or not giver(id, ids[i], runs[ids[i]]) then remove(key, member) end
+    local weight = giver and giver(id, ids[i], runs[ids[i]])
+    if not weight then remove(key, member) end
+    left = left - (tonumber(weight) or 1)
+    if left <= 0 then break end
   end
-  left = left - #held
   task.flush()
   lock.flushHeld()
 end

@@ -6,6 +6,7 @@ import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 import { durabilityOf } from './durability.js';
 import { Grants, type NewsRow, type Sessions } from './grants.js';
+import { isPath } from './path.js';
 
 const script = lua(import.meta.url, './acquire.lua');
 
@@ -29,8 +30,12 @@ export interface Ask {
   readonly locks: readonly AskedLock[];
 }
 
-/** Its values as acquire.lua reads them. */
-type Item = string;
+interface Item {
+  /** Its values as acquire.lua reads them. */
+  readonly text: string;
+  /** What it costs a script: a path counts for each directory above it. */
+  readonly nodes: number;
+}
 /** What Lua says of one item, and the epoch it said it in. */
 interface Said {
   readonly words: readonly string[];
@@ -40,6 +45,9 @@ interface Said {
 export type Acquired =
   | { readonly state: 'held'; fence: number; validMs: number; maxHoldMs?: number; epoch: string; durability: string }
   | { readonly state: 'waiting'; place: number; held: Record<string, unknown> };
+
+/** So many nodes a script: Redis serves nobody else meanwhile. */
+const nodesMax = 500;
 
 const overflow = (): Error => new Refusal('UNAVAILABLE', 'too many requests wait for Redis', { afterMs: 200 });
 
@@ -62,12 +70,14 @@ export class LockJoins {
       itemsMax: 50,
       callsMax: 2,
       waitingMax: 20_000,
+      sizeOf: ({ nodes }) => nodes,
+      bytesMax: nodesMax,
       overflow,
     });
   }
 
   async acquire({ id, binding }: SessionRef, ask: Ask): Promise<Acquired> {
-    const [said] = await this.#joiner.add([textOf(id, binding, ask)]);
+    const [said] = await this.#joiner.add([itemOf(id, binding, ask)]);
     const [state, first, validMs, maxHold] = said!.words;
     if (state!.startsWith('!')) throw itemRefusal(state!);
     if (state === 'waiting') {
@@ -80,7 +90,7 @@ export class LockJoins {
   }
 
   async release({ id, binding }: SessionRef, grant: string): Promise<string> {
-    const [said] = await this.#joiner.add([`r\0${id}\0${binding}\0${grant}\0`]);
+    const [said] = await this.#joiner.add([{ text: `r\0${id}\0${binding}\0${grant}\0`, nodes: 1 }]);
     return said!.words[0]!;
   }
 
@@ -97,7 +107,8 @@ export class LockJoins {
   async #run(items: readonly Item[]): Promise<Said[]> {
     const news = this.grants.begin();
     try {
-      const reply = await this.#namespace.call<[string[][], string, number, NewsRow[]]>(script, items);
+      const texts = items.map(({ text }) => text);
+      const reply = await this.#namespace.call<[string[][], string, number, NewsRow[]]>(script, texts);
       const [results, epoch, left, rows] = reply;
       news(rows, epoch);
       if (left === 1) this.goOn();
@@ -109,12 +120,14 @@ export class LockJoins {
   }
 }
 
-function textOf(session: string, binding: number, ask: Ask): Item {
+function itemOf(session: string, binding: number, ask: Ask): Item {
   const { grant, owner = '', waitMs, leaseMs = '', maxHoldMs = '', reason = '', release, reclaim = '', locks } = ask;
-  let rows = '';
+  let [rows, nodes] = ['', 1];
   for (const { name, node, word, permits } of locks) {
     rows += `${name}\0${node === name ? '' : node}\0${word}\0${permits}\0`;
+    if (isPath(node)) nodes += node.split('/').length;
   }
   const times = `${waitMs}\0${leaseMs}\0${maxHoldMs}`;
-  return `a\0${session}\0${binding}\0${grant}\0${owner}\0${times}\0${release ? 1 : 0}\0${reclaim}\0${locks.length}\0${rows}${reason}`;
+  const head = `a\0${session}\0${binding}\0${grant}\0${owner}\0${times}\0${release ? 1 : 0}\0${reclaim}\0${locks.length}`;
+  return { text: `${head}\0${rows}${reason}`, nodes };
 }

@@ -281,3 +281,28 @@ test('reads need no session; the rest does', async () => {
   const elsewhere = await world.daemon.wire();
   expect(await elsewhere.call('lock.list', { namespace: 'never-opened' })).toEqual({ locks: [] });
 });
+
+test('acquires of many deep paths are not joined into one long script: others are served between them', async () => {
+  const wire = await world.daemon.session();
+  const client = world.redis.client();
+  const scripts = async (): Promise<number> => {
+    const stats = await client.info('commandstats');
+    return [...stats.matchAll(/cmdstat_evalsha?:calls=(\d+)/g)].reduce((sum, [, calls]) => sum + Number(calls), 0);
+  };
+  const root = fresh('path:deep');
+  const asks = Array.from({ length: 40 }, (_, i) => ({
+    grant: `${root}-${i}`,
+    locks: Array.from({ length: 50 }, (_, k) => ({ name: `${root}/${i}/${k}/a/b/c/d/e` })),
+  }));
+  const before = await scripts();
+  const held = await Promise.all(asks.map((ask) => wire.call('lock.acquire', ask)));
+  expect(held.every(({ state }: Any) => state === 'held')).toBe(true);
+  expect((await scripts()) - before).toBeGreaterThanOrEqual(asks.length);
+  client.disconnect();
+  expect(await wire.call('session.close')).toEqual({ released: asks.length });
+  // What it held comes back in pages.
+  const next = await world.daemon.session();
+  const all = await next.call('lock.acquire', { name: `${root}/**`, waitMs: 10_000 });
+  if (all.state === 'waiting') await granted(next, all.grant);
+  expect(await next.call('lock.release', { grant: all.grant })).toEqual({ state: 'released' });
+});
