@@ -21,19 +21,24 @@ local function checkTask(key, id)
   if not stands then found('orphan', key, 'in no set', state .. ' of ' .. queue) end
 end
 
-for i = batchAt, #ARGV do
-  local key = ARGV[i]
-  types[#types + 1] = call('TYPE', P .. key).ok
+local function checkKey(key, type)
   local kind, name = string.match(key, '^(%a+):(.*)$')
   if not REMEMBERED[kind] and call('PTTL', P .. key) >= 0 then found('ttl', key, 'ends by itself', 'ends by a script') end
   if kind == 'task' then checkTask(key, name)
   elseif kind == 'run' and call('EXISTS', P .. 'task:' .. name) == 0 then found('orphan', key, 'no task', 'a task')
-  elseif kind == 'reservation' and call('PTTL', P .. key) == -1 and types[#types] == 'string' then
+  elseif kind == 'reservation' and call('PTTL', P .. key) == -1 and type == 'string' then
     local r = cmsgpack.unpack(call('GET', P .. key))
     if not call('ZSCORE', P .. 'held:' .. r.session, 'r' .. name) then found('orphan', key, 'held by nobody', r.session) end
-  elseif kind == 'once' and types[#types] == 'hash' and not call('ZSCORE', P .. 'onceDue', name) then found('orphan', key, 'no clock', 'the end of its lease or keep')
+  elseif kind == 'once' and type == 'hash' and not call('ZSCORE', P .. 'onceDue', name) then found('orphan', key, 'no clock', 'the end of its lease or keep')
   elseif kind == 'session' and not call('ZSCORE', P .. 'sessions', name) and not call('ZSCORE', P .. 'ending', name) then
     found('orphan', key, 'neither live nor ending', 'a session')
   elseif kind == 'held' and call('EXISTS', P .. 'session:' .. name) == 0 then found('orphan', key, 'no session', 'a session') end
+end
+
+for i = batchAt, #ARGV do
+  local type = call('TYPE', P .. ARGV[i]).ok
+  types[#types + 1] = type
+  -- Gone since it was listed: retention does not wait for us, and what it belonged to went with it.
+  if type ~= 'none' then checkKey(ARGV[i], type) end
 end
 return { rows, types }

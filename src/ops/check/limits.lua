@@ -13,10 +13,10 @@ local function take(count)
   return left >= 0
 end
 
--- Of one limit: what its reservations have by dimension, and how many wait in its queue.
+-- Of one limit: what its reservations have by dimension, and how many wait in its queue and beside it.
 local counts = {}
 local function countOf(name)
-  counts[name] = counts[name] or { reserved = {}, queued = 0 }
+  counts[name] = counts[name] or { reserved = {}, queued = 0, parked = 0 }
   return counts[name]
 end
 
@@ -28,7 +28,7 @@ local function count(id, r)
   end
   local of = countOf(r.limit)
   if r.state == 'waiting' then
-    if not r.parked then of.queued = of.queued + 1 end
+    if r.parked then of.parked = of.parked + 1 else of.queued = of.queued + 1 end
     return
   end
   for dimension, n in pairs(r.cost) do of.reserved[dimension] = (of.reserved[dimension] or 0) + n end
