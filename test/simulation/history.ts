@@ -45,19 +45,19 @@ export async function runHistory(setting: Setting, steps: readonly Step[]): Prom
     await configure(scene);
     for (const watcher of watchers) watcher.start();
     const running: Promise<void>[] = [];
+    const unended = new Set<(typeof steps)[number]>();
     for (const step of steps) {
       await wait(step.gapMs);
+      unended.add(step);
       running.push(
-        runStep(scene, step, places).catch(
-          (error) => void world.problems.push(`step ${JSON.stringify(step)}: ${error}`),
-        ),
+        runStep(scene, step, places)
+          .catch((error) => void world.problems.push(`step ${JSON.stringify(step)}: ${error}`))
+          .finally(() => unended.delete(step)),
       );
     }
     // Calls end by their own time limit; a restart of Redis may take a moment.
-    await Promise.race([
-      Promise.all(running),
-      wait(40_000).then(() => world.problems.push('a step did not end within 40 s')),
-    ]);
+    await Promise.race([Promise.all(running), wait(40_000)]);
+    for (const step of unended) world.problems.push(`did not end within 40 s: ${JSON.stringify(step)}`);
     const problems = await settle(scene);
     if (process.env.SIM_DUMP) dump(scene, process.env.SIM_DUMP);
     return {

@@ -108,6 +108,7 @@ async function idleBesideWork({ world, agents, clerk }: Scene): Promise<string[]
     const ready: Any[] = [];
     for (const queue of queues) {
       const listed = await carriedOut(async () => {
+        await clerk.ensure(clerk.url);
         const call = await clerk.call('queue.list', { queue, state: 'ready' });
         ready.push(...(call.ok?.tasks ?? []));
         return call;

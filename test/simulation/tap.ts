@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { LoggedEpoch } from './oracle.js';
 
@@ -27,6 +28,9 @@ interface Era {
   readonly first: number;
   readonly events: TapEvent[];
 }
+
+/** Longer than Redis is away in any fault. */
+const lostMs = 3000;
 
 /**
  * The log as it really is, read straight from Redis on a link without faults. What Redis forgets later (a restart without
@@ -108,12 +112,15 @@ export class Tap {
 
   async #page(): Promise<boolean> {
     const { offset } = this.head;
-    const asked = await this.#client
+    const answer = this.#client
       .multi()
       .hmget(`${this.#prefix}meta`, 'epoch', 'offset')
       .xrange(`${this.#prefix}log`, `${offset + 1}-0`, '+', 'COUNT', 500)
       .zrange(`${this.#prefix}epochs`, '0', '-1', 'WITHSCORES')
       .exec();
+    // A transaction that is cut in the middle may never be answered: it is asked again.
+    const asked = await Promise.race([answer, wait(lostMs, 'lost' as const, { ref: false })]);
+    if (asked === 'lost') return true;
     if (!asked) return false;
     const [meta, rows, epochs] = asked.map(([error, value]) => {
       if (error) throw error;
