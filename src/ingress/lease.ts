@@ -21,6 +21,12 @@ export type Taken =
   /** `done` is absent where nobody has ever appended, or the store was emptied. */
   | { readonly taken: true; readonly done: Done | undefined };
 
+/**
+ * Redis' clock is a wall clock and ours is not: on a busy virtual machine the one moved against the other by 8 ms in ten
+ * seconds, and the last answer is at most a few seconds old.
+ */
+const slewMs = 10;
+
 /** The right to append what is PUBLISHed into one namespace: held by one daemon at a time, checked in every append. */
 export class IngressLease {
   readonly #namespace: Namespace;
@@ -45,7 +51,7 @@ export class IngressLease {
    */
   atMs(agoMs: number): number {
     const { redis, own } = this.#anchor!;
-    return Math.floor(redis + performance.now() - own - agoMs);
+    return Math.floor(redis + performance.now() - own - agoMs) - slewMs;
   }
 
   get held(): boolean {
