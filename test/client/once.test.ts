@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { Defer, Ended, Fail, type OnceCall, OnceUnknown, Refusal } from '../../src/client/index.js';
+import { until } from '../support/until.js';
 import { behind, client, useDaemon, world } from './real.js';
 import { rejection, useRig } from './rig.js';
 
@@ -90,8 +91,11 @@ test('A30: a key whose holder ended without a word is never run blindly: it is r
 test('the lease is renewed while the handler runs, though it outlives it several times', async () => {
   const sb = await client();
   const name = key();
-  const result = await sb.once(name, 1, { leaseMs: 400 }, async ({ signal }) => {
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+  const leaseMs = 400;
+  const endsAt = async (): Promise<number> => Date.parse((await sb.once.get({ key: name })).leaseEndsAt ?? '');
+  const result = await sb.once(name, 1, { leaseMs }, async ({ signal }) => {
+    const first = await endsAt();
+    await until(async () => (await endsAt()) >= first + 3 * leaseMs);
     return signal.aborted;
   });
   expect(result).toBe(false);

@@ -12,7 +12,8 @@ const plan = JSON.parse(planText);
 
 /** The clock of the machine, the same in every process; it does not stop while this one stands still. */
 const now = () => Number(process.hrtime.bigint()) / 1e6;
-// Standard output is a pipe, and writes to a pipe are done when they return: what a killed process knew is not lost.
+// What is printed is out when the call returns, as long as the pipe has room, and its reader never sleeps: what a killed
+// process knew is not lost.
 const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
 const tickMs = 4;
 
