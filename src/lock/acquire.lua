@@ -18,7 +18,9 @@ end
 local function release(id, from, binding)
   local said = lock.release(id, from, binding)
   local grant = lock.load(id)
-  if said == 'notOwner' and speaks(from, binding) and not (grant and grant.session == from) then
+  -- What has ended is out of anybody's reach: a release that comes late is no reach for another's.
+  local live = not grant or grant.state == 'held' or grant.state == 'waiting'
+  if said == 'notOwner' and live and speaks(from, binding) and not (grant and grant.session == from) then
     refused(from, id, ',"code":"NOT_OWNER"', grant and grant.rows and json(grant.rows[1][1]))
   end
   return said

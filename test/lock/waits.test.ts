@@ -59,6 +59,10 @@ test('L11: a lock is of one kind; the other word is KIND_MISMATCH, neither neigh
   });
   const reader = await queueUp(b, name, { mode: 'shared' });
   expect(await b.refused('lock.release', { grant: held.grant })).toMatchObject({ code: 'NOT_OWNER' });
+  // What has ended is nobody's: a release that comes late, under whatever session, is no event.
+  const over = await take(a, fresh());
+  await release(a, over);
+  expect(await b.refused('lock.release', { grant: over.grant })).toMatchObject({ code: 'NOT_OWNER' });
   expect(await c.refused('lock.release', { grant: 'guessed' })).toMatchObject({ code: 'NOT_OWNER' });
   await watcher.event('lock.refused', 'guessed');
   const [mismatch, foreign, guessed] = watcher.events().map(({ event }) => event);
