@@ -67,7 +67,10 @@ export class ServedNamespace implements Service {
       ttlMs: config.session.ttlMs,
     });
     this.namespace = namespace;
-    this.pool = new WorkerPool((session, worker, queue) => heldByWorker(namespace, session, worker, queue));
+    this.pool = new WorkerPool(
+      (session, worker, queue) => heldByWorker(namespace, session, worker, queue),
+      (error) => onError(`handing back in ${name}`, error),
+    );
     this.#memory = new Memory(namespace);
     this.queues = new QueueJoins(namespace, this.pool, this.#memory, config.queue);
     this.pool.bind(this.queues);

@@ -52,7 +52,7 @@ export class ClaimCall implements Taker, TaskHolder {
 
   take(tasks: readonly ClaimedTask[]): void {
     if (this.#over === 'yes') {
-      void this.#pool.giveBack(tasks, this.session);
+      void this.#pool.giveBack(tasks, this);
       return;
     }
     for (const { task, fence } of tasks) this.#pool.holds(this.session.id, task, fence, this);

@@ -1,6 +1,6 @@
 import type { SessionRef } from '../context.js';
 import { Refusal } from '../errors.js';
-import type { ClaimedTask, WorkerSpec } from '../queue/port.js';
+import type { ClaimedTask, HeldTask, WorkerSpec } from '../queue/port.js';
 import { ClaimCall, type ClaimWant } from './claim-call.js';
 import { PushWorker, type Ties } from './push-worker.js';
 import type { Workers, WorkersSink } from './sinks.js';
@@ -19,7 +19,8 @@ export class ConnectionWorkers implements Workers, Owner {
   readonly #ties: Ties;
   readonly #workers = new Map<string, PushWorker>();
   readonly #claims = new Set<ClaimCall>();
-  #held: string | undefined;
+  /** Whose workers they are, once there are any. */
+  #held: SessionRef | undefined;
 
   constructor(session: () => SessionRef | undefined, pool: WorkerPool, sink: WorkersSink, lineBytes: number) {
     this.#session = session;
@@ -30,7 +31,7 @@ export class ConnectionWorkers implements Workers, Owner {
   #live(): SessionRef {
     const session = this.#session();
     if (!session) throw new Refusal('SESSION_LOST');
-    this.#held = session.id;
+    this.#held = session;
     return session;
   }
 
@@ -73,11 +74,15 @@ export class ConnectionWorkers implements Workers, Owner {
     });
   }
 
+  giveBack(tasks: readonly HeldTask[]): void {
+    if (this.#held) void this.#pool.giveBack(tasks, { session: this.#held, owner: this });
+  }
+
   dispose(): void {
     this.gone = true;
     for (const worker of this.#workers.values()) this.#pool.remove(worker);
     for (const call of [...this.#claims]) call.abandon();
     this.#workers.clear();
-    if (this.#held !== undefined) this.#pool.forgetOwner(this.#held, this);
+    if (this.#held) this.#pool.forgetOwner(this.#held.id, this);
   }
 }

@@ -80,7 +80,7 @@ export class PushWorker implements Taker, TaskHolder {
   take(tasks: readonly ClaimedTask[]): void {
     if (tasks.length === 0) return;
     if (this.gone) {
-      void this.#ties.pool.giveBack(tasks, this.session);
+      void this.#ties.pool.giveBack(tasks, this);
       return;
     }
     // The ceiling may have been lowered while the claim was on its way: after that answer no push goes beyond it.
@@ -88,7 +88,7 @@ export class PushWorker implements Taker, TaskHolder {
     const mine = tasks.slice(0, room);
     for (const { task, fence } of mine) this.#keep(task, fence);
     if (mine.length > 0) for (const part of byLine(mine, this.#ties.lineBytes)) this.#push(part);
-    void this.#ties.pool.giveBack(tasks.slice(room), this.session);
+    void this.#ties.pool.giveBack(tasks.slice(room), this);
   }
 
   failed(): void {}
@@ -102,7 +102,7 @@ export class PushWorker implements Taker, TaskHolder {
       const still = tasks.filter(({ task, fence }) => this.#unfinished.get(task) === fence);
       // A frozen worker finds the line when it thaws: right behind it, that the tasks are no longer its own.
       const tell = fate === 'silent';
-      pool.giveBack(still, this.session).then((given) => {
+      pool.giveBack(still, this).then((given) => {
         const rows = given.map(({ task, fence }) => ({ task, fence, reason: 'undelivered' }));
         if (tell && rows.length > 0) sink.push(pushLine('revoked', { tasks: rows }));
       });

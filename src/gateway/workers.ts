@@ -1,13 +1,11 @@
-import type { SessionRef } from '../context.js';
-import type { QueueJoins, Release } from '../queue/joins.js';
-import type { Asked, ClaimedTask, ClaimRows, Dispatcher, Fresh } from '../queue/port.js';
+import type { QueueJoins } from '../queue/joins.js';
+import type { Asked, ClaimedTask, ClaimRows, Dispatcher, Fresh, HeldTask } from '../queue/port.js';
 import { askEager, askIdle, type Row, tasksMax, wantArgs, wantsMax } from './asking.js';
+import { type Claimant, HandBack, pauseAfter, whileHeld } from './hand-back.js';
 import { type Owner, QueueTakers, type Taker, type TaskHolder } from './worker.js';
 
 /** Longer than any request waits in a healthy daemon, and short enough that nobody misses the credit. */
 const lookAgainMs = 500;
-
-export type Handed = Pick<ClaimedTask, 'task' | 'fence'>;
 
 /** Reads from Redis what a taker's session really holds under its name. */
 export type ReadHeld = (session: string, worker: string, queue: string) => Promise<readonly [string, string][]>;
@@ -22,14 +20,16 @@ export class WorkerPool implements Dispatcher {
   /** Tasks by session: whose credit they count against. */
   readonly #holders = new Map<string, Map<string, { readonly fence: number; readonly holder: TaskHolder }>>();
   readonly #readHeld: ReadHeld;
+  readonly #handBack: HandBack;
   #joins: QueueJoins | undefined;
   #scheduled = false;
   #claiming = false;
   /** While the daemon drains nobody is asked for, and what comes back was drained. */
   draining = false;
 
-  constructor(readHeld: ReadHeld) {
+  constructor(readHeld: ReadHeld, onLostHandBack: (error: unknown) => void) {
     this.#readHeld = readHeld;
+    this.#handBack = new HandBack(onLostHandBack);
   }
 
   /** The joins need the pool and the pool the joins: tied once, by the app. */
@@ -116,7 +116,7 @@ export class WorkerPool implements Dispatcher {
    * What a returning worker is said to hold was read while the ends of it may have been on their way, and those found
    * nobody here to give the credit back to. So it is read again when they have arrived.
    */
-  lookAgain(taker: Taker, holds: readonly Handed[]): void {
+  lookAgain(taker: Taker, holds: readonly HeldTask[]): void {
     if (holds.length === 0) return;
     const look = async (): Promise<void> => {
       if (taker.gone || taker.owner.gone) return;
@@ -152,17 +152,10 @@ export class WorkerPool implements Dispatcher {
   }
 
   /** Hands tasks back that did not reach their worker; the attempt is refunded. Answers those that went back. */
-  async giveBack(tasks: readonly Handed[], session: SessionRef): Promise<Handed[]> {
-    if (tasks.length === 0 || !this.#joins) return [];
-    const reason = this.draining ? 'drained' : 'undelivered';
-    const rest = { session: session.id, binding: session.binding, reason, afterMs: undefined, saved: '' } as const;
-    const items: Release[] = tasks.map(({ task, fence }) => ({ ...rest, task, fence }));
-    try {
-      const texts = await this.#joins.release(items);
-      return tasks.filter((_, i) => !texts[i]!.startsWith('!'));
-    } catch {
-      return []; // Redis away: the session's end gives them back, charged; nothing better can be known.
-    }
+  async giveBack(tasks: readonly HeldTask[], claimant: Claimant): Promise<HeldTask[]> {
+    if (!this.#joins) return [];
+    const reason = (): 'drained' | 'undelivered' => (this.draining ? 'drained' : 'undelivered');
+    return await this.#handBack.giveBack(tasks, claimant, reason, this.#joins);
   }
 
   claimSoon(): void {
@@ -253,19 +246,20 @@ export class WorkerPool implements Dispatcher {
 
   async #reconcile(taker: Taker, rows: readonly Row[]): Promise<void> {
     const asked = rows.filter((row) => row.taker === taker).reduce((sum, row) => sum + row.count, 0);
+    const held = whileHeld(taker);
     // The end of a connection decides about what its workers held; a queue.claim call's name is only its own.
-    const ended = (): boolean => taker.owner.gone && !taker.name.startsWith('\0');
-    for (let attempt = 0; attempt < 60 && !ended(); attempt++) {
+    const ended = (): boolean => (taker.name.startsWith('\0') ? !held() : taker.owner.gone);
+    for (let failures = 0; !ended(); failures++) {
       try {
-        const held = await this.#readHeld(taker.session.id, taker.name, taker.queue);
-        const lost = held.filter(([task]) => !this.isHeld(taker.session.id, task));
+        const holds = await this.#readHeld(taker.session.id, taker.name, taker.queue);
+        const lost = holds.filter(([task]) => !this.isHeld(taker.session.id, task));
         await this.giveBack(
           lost.map(([task, fence]) => ({ task, fence: Number(fence) })),
-          taker.session,
+          taker,
         );
         break;
       } catch {
-        await new Promise((resolve) => setTimeout(resolve, 250).unref());
+        await pauseAfter(failures);
       }
     }
     taker.pending -= asked;

@@ -1,11 +1,8 @@
 import { z } from 'zod';
-import type { SessionRef } from '../context.js';
 import { defineCommand } from '../protocol/command.js';
 import { RevocableRaw } from '../protocol/frame.js';
 import { Ms, MsOrZero, Queue } from '../protocol/primitives.js';
-import type { QueueJoins } from './joins.js';
 import { WorkTask } from './model.js';
-import type { ClaimedTask } from './port.js';
 import { Kinds } from './work.js';
 
 export const claim = defineCommand({
@@ -21,23 +18,9 @@ export const claim = defineCommand({
   }),
   result: z.object({ tasks: z.array(WorkTask) }),
   fails: [],
-  run: async ({ queue, count, kinds, waitMs, leaseMs }, { connection, queues, session }) => {
-    const tasks = await connection.workers.claim({
-      queue,
-      kinds: kinds && [...new Set(kinds)],
-      leaseMs,
-      count,
-      waitMs,
-    });
+  run: async ({ queue, count, kinds, waitMs, leaseMs }, { connection: { workers } }) => {
+    const tasks = await workers.claim({ queue, kinds: kinds && [...new Set(kinds)], leaseMs, count, waitMs });
     // A reply that was not written is refunded; one that was written is not.
-    const unwritten = (): void => giveBackUnwritten(tasks, session, queues);
-    return new RevocableRaw(`{"tasks":[${tasks.map((task) => task.line).join(',')}]}`, unwritten);
+    return new RevocableRaw(`{"tasks":[${tasks.map((task) => task.line).join(',')}]}`, () => workers.giveBack(tasks));
   },
 });
-
-function giveBackUnwritten(tasks: readonly ClaimedTask[], { id, binding }: SessionRef, queues: QueueJoins): void {
-  if (tasks.length === 0) return;
-  const rest = { session: id, binding, reason: 'undelivered' as const, afterMs: undefined, saved: '' };
-  // If Redis is away the grace of the session gives them back.
-  queues.release(tasks.map(({ task, fence }) => ({ ...rest, task, fence }))).catch(() => undefined);
-}

@@ -45,6 +45,8 @@ export interface WorkersPort {
     count: number;
     waitMs: number;
   }): Promise<ClaimedTask[]>;
+  /** What such a call was given and its client has never seen. */
+  giveBack(tasks: readonly HeldTask[]): void;
 }
 
 /** A task as a script handed it out: the line is the JSON object that stands in `tasks`. */

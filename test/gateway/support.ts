@@ -127,6 +127,7 @@ export class Station {
       declare: () => undefined,
       setCredit: () => true,
       claim: async () => [],
+      giveBack: () => undefined,
       dispose: () => {
         workers.disposed = true;
       },

@@ -25,6 +25,8 @@ export interface FaultProxy {
   delay(ms: number): void;
   /** The next request that contains `marker` reaches the target; its reply does not come back, the link ends instead. */
   swallowReply(marker: string): Promise<void>;
+  /** The next request that contains `marker` never gets there, nor does what was sent with it: the link ends instead. */
+  swallowRequest(marker: string): Promise<void>;
   /** The next link ends after so many bytes in this direction. */
   cutAfter(bytes: number, direction: Direction): void;
   close(): Promise<void>;
@@ -106,7 +108,7 @@ export async function startProxy(target: Target): Promise<FaultProxy> {
   let delayMs = 0;
   let stalled: Direction[] = [];
   let limit: { bytes: number; direction: Direction } | undefined;
-  let swallow: { marker: string; done: () => void } | undefined;
+  let swallow: { marker: string; what: 'request' | 'reply'; done: () => void } | undefined;
 
   const server = createServer((client) => {
     if (refusing) {
@@ -126,8 +128,13 @@ export async function startProxy(target: Target): Promise<FaultProxy> {
     limit = undefined;
     link.up.seen = (bytes) => {
       if (!swallow || !bytes.includes(swallow.marker)) return false;
-      const { done } = swallow;
+      const { what, done } = swallow;
       swallow = undefined;
+      if (what === 'request') {
+        end();
+        done();
+        return true;
+      }
       link.down.seen = () => {
         end();
         done();
@@ -185,7 +192,11 @@ export async function startProxy(target: Target): Promise<FaultProxy> {
     },
     swallowReply: (marker) =>
       new Promise((done) => {
-        swallow = { marker, done };
+        swallow = { marker, what: 'reply', done };
+      }),
+    swallowRequest: (marker) =>
+      new Promise((done) => {
+        swallow = { marker, what: 'request', done };
       }),
     cutAfter: (bytes, direction) => {
       limit = { bytes, direction };
