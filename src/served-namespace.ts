@@ -17,6 +17,7 @@ import { lockHandlers } from './lock/pushes.js';
 import { pushLine } from './protocol/frame.js';
 import { Finishes } from './queue/finishes.js';
 import { QueueJoins } from './queue/joins.js';
+import { stillHeld } from './queue/still-held.js';
 import { heldByWorker } from './queue/work.js';
 import { type Handlers, Reactor } from './reactor.js';
 import type { Client, ScriptRunner } from './redis/connection.js';
@@ -69,6 +70,7 @@ export class ServedNamespace implements Service {
     this.namespace = namespace;
     this.pool = new WorkerPool(
       (session, worker, queue) => heldByWorker(namespace, session, worker, queue),
+      (session, tasks) => stillHeld(namespace, session, tasks),
       (error) => onError(`handing back in ${name}`, error),
     );
     this.#memory = new Memory(namespace);

@@ -41,7 +41,7 @@ export class PushWorker implements Taker, TaskHolder {
     this.credit = spec.credit;
     this.#ties = ties;
     for (const { task, fence } of spec.holds) this.#keep(task, fence);
-    ties.pool.lookAgain(this, spec.holds);
+    ties.pool.lookAgain(session.id, spec.holds);
   }
 
   /** Declared again under its name: it goes on with what it holds and has asked for. */

@@ -2,10 +2,8 @@ import type { QueueJoins } from '../queue/joins.js';
 import type { Asked, ClaimedTask, ClaimRows, Dispatcher, Fresh, HeldTask } from '../queue/port.js';
 import { askEager, askIdle, type Row, tasksMax, wantArgs, wantsMax } from './asking.js';
 import { type Claimant, HandBack, pauseAfter, whileHeld } from './hand-back.js';
+import { SecondLook, type StillHeld } from './second-look.js';
 import { type Owner, QueueTakers, type Taker, type TaskHolder } from './worker.js';
-
-/** Longer than any request waits in a healthy daemon, and short enough that nobody misses the credit. */
-const lookAgainMs = 500;
 
 /** Reads from Redis what a taker's session really holds under its name. */
 export type ReadHeld = (session: string, worker: string, queue: string) => Promise<readonly [string, string][]>;
@@ -21,14 +19,16 @@ export class WorkerPool implements Dispatcher {
   readonly #holders = new Map<string, Map<string, { readonly fence: number; readonly holder: TaskHolder }>>();
   readonly #readHeld: ReadHeld;
   readonly #handBack: HandBack;
+  readonly #secondLook: SecondLook;
   #joins: QueueJoins | undefined;
   #scheduled = false;
   #claiming = false;
   /** While the daemon drains nobody is asked for, and what comes back was drained. */
   draining = false;
 
-  constructor(readHeld: ReadHeld, onLostHandBack: (error: unknown) => void) {
+  constructor(readHeld: ReadHeld, stillHeld: StillHeld, onLostHandBack: (error: unknown) => void) {
     this.#readHeld = readHeld;
+    this.#secondLook = new SecondLook(stillHeld, this);
     this.#handBack = new HandBack(onLostHandBack);
   }
 
@@ -98,12 +98,15 @@ export class WorkerPool implements Dispatcher {
     tasks.set(task, { fence, holder });
   }
 
-  finished(session: string, task: string, fence: number): () => void {
+  finished(session: string, task: string, fence: number): (is: 'held' | 'unknown') => void {
     const entry = this.#forget(session, task, fence);
     if (!entry) return () => undefined;
-    return () => {
+    return (is) => {
+      // It may have come back to the session under a newer fence.
+      if (this.isHeld(session, task)) return;
       this.holds(session, task, fence, entry.holder);
       entry.holder.regain(task, fence);
+      if (is === 'unknown') this.lookAgain(session, [{ task, fence }]);
     };
   }
 
@@ -112,21 +115,9 @@ export class WorkerPool implements Dispatcher {
     return this.#forget(session, task, fence) !== undefined;
   }
 
-  /**
-   * What a returning worker is said to hold was read while the ends of it may have been on their way, and those found
-   * nobody here to give the credit back to. So it is read again when they have arrived.
-   */
-  lookAgain(taker: Taker, holds: readonly HeldTask[]): void {
-    if (holds.length === 0) return;
-    const look = async (): Promise<void> => {
-      if (taker.gone || taker.owner.gone) return;
-      const { session, name, queue } = taker;
-      const held = await this.#readHeld(session.id, name, queue);
-      const still = new Set(held.map(([task, fence]) => `${fence} ${task}`));
-      for (const { task, fence } of holds) if (!still.has(`${fence} ${task}`)) this.taken(session.id, task, fence);
-    };
-    // Redis away: the next look will tell.
-    setTimeout(() => void look().catch(() => this.lookAgain(taker, holds)), lookAgainMs).unref();
+  /** Whether these are held is not known for sure: found out soon. */
+  lookAgain(session: string, tasks: readonly HeldTask[]): void {
+    this.#secondLook.at(session, tasks);
   }
 
   #forget(session: string, task: string, fence: number) {
@@ -141,6 +132,10 @@ export class WorkerPool implements Dispatcher {
 
   isHeld(session: string, task: string): boolean {
     return this.#holders.get(session)?.has(task) ?? false;
+  }
+
+  counts(session: string, { task, fence }: HeldTask): boolean {
+    return this.#holders.get(session)?.get(task)?.fence === fence;
   }
 
   /** A connection has let go of the session: what its workers held counts here no longer. A newer connection's does. */

@@ -4,8 +4,8 @@ import { defineCommand } from '../protocol/command.js';
 import { Queue } from '../protocol/primitives.js';
 import { Raw } from '../protocol/raw-json.js';
 import { type PutItem, putItem } from './items.js';
-import type { PutResult, QueuePressure } from './joins.js';
 import { ItemError, NewTask, Pressure, State } from './model.js';
+import type { PutResult, QueuePressure } from './put-result.js';
 
 export const Enqueued = z.object({ task: z.string(), state: State, deduplicated: z.boolean().optional() });
 

@@ -4,6 +4,7 @@ import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 import { type PutItem, putArgs } from './items.js';
 import type { ClaimRows, Dispatcher, Fresh } from './port.js';
+import { fullText, isFull, type PressureRow, type PutResult, withPressure } from './put-result.js';
 
 const enqueueScript = lua(import.meta.url, './enqueue.lua', ['kindsMax', 'memoryShort']);
 const completeScript = lua(import.meta.url, './complete.lua');
@@ -41,24 +42,20 @@ export interface Release extends Speaker {
   readonly saved: string;
 }
 
-export interface PutResult {
-  /** `ready`, `scheduled`, `=<state> <task>` for a deduplicated one, `!CODE {json}` for a refused one. */
-  readonly text: string;
-  /** Of the queue it was put into, or would have been. */
-  readonly pressure: QueuePressure;
-}
-
-export interface QueuePressure {
-  readonly level: number;
-  readonly delayMs?: number;
-  /** The queue has admission: its producers are told when its level changes. */
-  readonly told?: boolean;
-}
-
 /** How near Redis is to its memory limit: implemented by backpressure/memory.ts. */
 export interface MemoryPort {
   readonly short: boolean;
   puts(bytes: number): void;
+}
+
+/** Completions and new tasks that are done together or not at all. */
+interface Step {
+  readonly items: readonly Completion[];
+  readonly puts: readonly PutItem[];
+}
+interface StepDone {
+  readonly completions: string[];
+  readonly puts: PutResult[];
 }
 
 const overflow = (): Error => new Refusal('UNAVAILABLE', 'too many requests wait for Redis', { afterMs: 200 });
@@ -91,6 +88,7 @@ export class QueueJoins {
   readonly #completions: Joiner<Completion, string>;
   readonly #failures: Joiner<Failure, string>;
   readonly #releases: Joiner<Release, string>;
+  readonly #steps: Joiner<Step, StepDone>;
 
   constructor(
     namespace: Namespace,
@@ -110,6 +108,13 @@ export class QueueJoins {
     });
     this.#failures = new Joiner((items) => this.#fail(items), bounds);
     this.#releases = new Joiner((items) => this.#release(items), bounds);
+    // Each is a script of its own, and leaves when what was asked beside it leaves: of two ends of one task the first counts.
+    this.#steps = new Joiner(([step]) => this.#step(step!), {
+      ...bounds,
+      itemsMax: 1,
+      callsMax: 32,
+      sizeOf: ({ items, puts }) => sum(items, ({ result }) => result.length) + sum(puts, ({ tail }) => tail.length),
+    });
   }
 
   enqueue(items: readonly PutItem[]): Promise<PutResult[]> {
@@ -129,18 +134,9 @@ export class QueueJoins {
   }
 
   /** Completions and new tasks in one step of their own: if one item is refused nothing is done. */
-  completeAndEnqueue(
-    items: readonly Completion[],
-    puts: readonly PutItem[],
-  ): Promise<{ completions: string[]; puts: PutResult[] }> {
-    const run = async () => {
-      await undefined; // until the credit of `items` is free
-      const args = [...this.#putHead(puts), ...completionArgs(items), ...putArgs(puts)];
-      type Reply = [string[], string[], ClaimRows, PressureRow[]];
-      const [completions, results, , pressure] = await this.#asking<Reply>(bothScript, args, 2, freshOf(puts));
-      return { completions, puts: withPressure(puts, results, pressure) };
-    };
-    return this.#freeing(items, run, ({ completions }) => completions);
+  async completeAndEnqueue(items: readonly Completion[], puts: readonly PutItem[]): Promise<StepDone> {
+    const run = (): Promise<StepDone[]> => this.#steps.add([{ items, puts }]);
+    return (await this.#freeing(items, run, ([done]) => done!.completions))[0]!;
   }
 
   /** Resolves when nothing of anybody is on its way to Redis: a stopping daemon waits for it. */
@@ -154,7 +150,7 @@ export class QueueJoins {
   }
 
   get #joiners(): Pick<Joiner<never, never>, 'idle' | 'passed'>[] {
-    return [this.#enqueues, this.#completions, this.#failures, this.#releases];
+    return [this.#enqueues, this.#completions, this.#failures, this.#releases, this.#steps];
   }
 
   /** Serves idle workers and waiting claims once. */
@@ -177,11 +173,11 @@ export class QueueJoins {
     try {
       const reply = await begun;
       textsOf(reply).forEach((text, i) => {
-        if (staysHeld(text)) undo[i]!();
+        if (staysHeld(text)) undo[i]!('held');
       });
       return reply;
     } catch (error) {
-      for (const back of undo) back();
+      for (const back of undo) back('unknown');
       throw error;
     }
   }
@@ -218,12 +214,19 @@ export class QueueJoins {
 
   #putHead(items: readonly PutItem[]): (string | number)[] {
     const short = this.#memory.short ? 1 : '';
-    this.#memory.puts(items.reduce((sum, { tail }) => sum + tail.length, 0));
+    this.#memory.puts(sum(items, ({ tail }) => tail.length));
     return [this.#kindsMax, short];
   }
 
   async #complete(items: readonly Completion[]): Promise<string[]> {
     return (await this.#asking<[string[], ClaimRows]>(completeScript, completionArgs(items), 1))[0];
+  }
+
+  async #step({ items, puts }: Step): Promise<[StepDone]> {
+    const args = [...this.#putHead(puts), ...completionArgs(items), ...putArgs(puts)];
+    type Reply = [string[], string[], ClaimRows, PressureRow[]];
+    const [completions, results, , pressure] = await this.#asking<Reply>(bothScript, args, 2, freshOf(puts));
+    return [{ completions, puts: withPressure(puts, results, pressure) }];
   }
 
   async #fail(items: readonly Failure[]): Promise<string[]> {
@@ -244,11 +247,14 @@ export class QueueJoins {
   }
 }
 
+const sum = <T>(items: readonly T[], of: (item: T) => number): number => items.reduce((all, item) => all + of(item), 0);
 const asIs = (texts: string[]): readonly string[] => texts;
 
 /** Withheld beside a refused neighbour, or asked for by an older socket of the session: the attempt goes on. */
 function staysHeld(text: string): boolean {
-  return text.startsWith('!CONFLICT') || /^!STALE_FENCE \{"yours":(\d+),"current":\1\}/.test(text);
+  return (
+    text.startsWith('!CONFLICT') || text.startsWith('!STALE_FENCE {"message":"the session speaks on a newer socket"')
+  );
 }
 
 function freshOf(items: readonly PutItem[]): Map<string, Fresh> {
@@ -268,25 +274,4 @@ function completionArgs(items: readonly Completion[]): (string | number)[] {
   const args: (string | number)[] = [items.length];
   for (const item of items) args.push(item.task, item.fence, item.session, item.binding, item.result);
   return args;
-}
-
-/** queue, level, advised delay or '', 1 where admission is on: rows of puts.pressure in redis/lua/put.lua. */
-type PressureRow = [string, number, number | '', number];
-const calm: QueuePressure = { level: 0 };
-const fullText = '!OVERLOADED {"message":"Redis is at its memory limit","scope":"memory","afterMs":1000}';
-const isFull = (error: unknown): boolean => error instanceof Refusal && error.details?.redis === 'OOM';
-
-function withPressure(
-  items: readonly PutItem[],
-  results: readonly string[],
-  rows: readonly PressureRow[],
-): PutResult[] {
-  if (rows.length === 0) return results.map((text) => ({ text, pressure: calm }));
-  const known = new Map(
-    rows.map(([queue, level, delay, told]) => [
-      queue,
-      { level, ...(delay === '' ? {} : { delayMs: delay }), told: told === 1 },
-    ]),
-  );
-  return results.map((text, i) => ({ text, pressure: known.get(items[i]!.queue) ?? calm }));
 }

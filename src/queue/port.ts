@@ -79,6 +79,9 @@ export interface Fresh {
 export interface Dispatcher {
   /** `fresh`, by queue: what this very script brings; idle workers are asked for although they found nothing before. */
   ask(fresh?: ReadonlyMap<string, Fresh>): Asked;
-  /** The holder says it is done with a task: its credit is free now. The answer undoes that, if the script then fails. */
-  finished(session: string, task: string, fence: number): () => void;
+  /**
+   * The holder says it is done with a task: its credit is free now. The answer undoes that, if the task stays with its
+   * holder, or if nobody knows whether it does.
+   */
+  finished(session: string, task: string, fence: number): (is: 'held' | 'unknown') => void;
 }

@@ -19,8 +19,11 @@ function done.read(at)
   return at
 end
 
-local function staleFence(item, run)
-  return '!STALE_FENCE {"yours":' .. int(item.fence) .. ',"current":' .. int(run and run[FENCE] or 0) .. '}'
+-- The attempt goes on, but not for this socket: these words say so to the daemon too (stays held, queue/joins.ts).
+local ELSEWHERE = '"message":"the session speaks on a newer socket",'
+
+local function staleFence(item, run, more)
+  return '!STALE_FENCE {' .. (more or '') .. '"yours":' .. int(item.fence) .. ',"current":' .. int(run and run[FENCE] or 0) .. '}'
 end
 
 -- A fence that ended with `outcome` before: the caller repeats itself, and hears what it heard then.
@@ -44,7 +47,7 @@ local function heldBy(item, run)
     giveBack(task.header(item.id), run, 'sessionLost', { refundsMax = 0 })
     return nil, staleFence(item, run)
   end
-  if session(item.session).binding ~= item.binding then return nil, staleFence(item, run) end
+  if session(item.session).binding ~= item.binding then return nil, staleFence(item, run, ELSEWHERE) end
   return run
 end
 
