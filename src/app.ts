@@ -100,7 +100,7 @@ export class App implements Service {
     await this.#starting?.catch(() => undefined);
     const started = this.#namespaces;
     if (started) {
-      for (const served of started) served.pool.draining = true;
+      for (const served of started) served.pool.drain();
       await this.gateway.drain(this.config.gateway.drainMs);
     }
     await this.gateway.stop();

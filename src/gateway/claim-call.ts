@@ -26,6 +26,8 @@ export class ClaimCall implements Taker, TaskHolder {
   #timer: NodeJS.Timeout | undefined;
   /** `soon`: it ends with the next answer that is not older than the news. */
   #over: 'no' | 'soon' | 'yes' = 'no';
+  /** What its last script failed with. */
+  #error: unknown;
   readonly credit = 0;
   pending = 0;
   dry = false;
@@ -55,14 +57,16 @@ export class ClaimCall implements Taker, TaskHolder {
       void this.#pool.giveBack(tasks, this);
       return;
     }
+    this.#error = undefined;
     for (const { task, fence } of tasks) this.#pool.holds(this.session.id, task, fence, this);
-    if (tasks.length > 0 || (this.#over === 'soon' && this.dry)) this.#finish([...tasks]);
+    const last = this.dry || this.#pool.draining;
+    if (tasks.length > 0 || (this.#over === 'soon' && last)) this.#finish([...tasks]);
   }
 
-  /** The time is over, or the socket is gone. What a script on its way brings still counts. */
+  /** The time is over. What a script on its way brings still counts, but not one whose answer is lost. */
   end(): void {
-    if (this.#over === 'no' && this.pending > 0) this.#over = 'soon';
-    else this.#finish([]);
+    if (this.#over === 'no' && this.pending > 0 && this.#error === undefined) this.#over = 'soon';
+    else this.#finish([], this.#error);
   }
 
   /** The socket is gone: what still comes goes back. */
@@ -70,9 +74,15 @@ export class ClaimCall implements Taker, TaskHolder {
     this.#finish([]);
   }
 
-  /** Who does not wait hears at once that Redis is away; who waits goes on waiting. */
+  /** Who does not wait hears at once that Redis is away; who waits goes on waiting. What was claimed goes back anyway. */
   failed(error: unknown): void {
+    this.#error = error;
     if (this.#over === 'soon') this.#finish([], error);
+  }
+
+  /** Who waits goes on waiting, for its time or its socket's turn: asked again at once it would only ask again at once. */
+  drained(): void {
+    if (this.#over === 'soon' && this.pending === 0) this.#finish([]);
   }
 
   #finish(tasks: ClaimedTask[], error?: unknown): void {

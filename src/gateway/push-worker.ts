@@ -92,6 +92,7 @@ export class PushWorker implements Taker, TaskHolder {
   }
 
   failed(): void {}
+  drained(): void {}
 
   #push(tasks: readonly ClaimedTask[]): void {
     const line = `{"op":"tasks","worker":${JSON.stringify(this.name)},"tasks":[${tasks.map((task) => task.line).join(',')}]}`;

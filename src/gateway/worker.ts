@@ -25,6 +25,8 @@ export interface Taker {
   take(tasks: readonly ClaimedTask[]): void;
   /** The script that asked for it failed; whether it claimed something is being found out. */
   failed(error: unknown): void;
+  /** The daemon drains: nobody is asked for any more. */
+  drained(): void;
 }
 
 /** The workers of one connection. */

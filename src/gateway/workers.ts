@@ -23,8 +23,7 @@ export class WorkerPool implements Dispatcher {
   #joins: QueueJoins | undefined;
   #scheduled = false;
   #claiming = false;
-  /** While the daemon drains nobody is asked for, and what comes back was drained. */
-  draining = false;
+  #draining = false;
 
   constructor(readHeld: ReadHeld, stillHeld: StillHeld, onLostHandBack: (error: unknown) => void) {
     this.#readHeld = readHeld;
@@ -35,6 +34,16 @@ export class WorkerPool implements Dispatcher {
   /** The joins need the pool and the pool the joins: tied once, by the app. */
   bind(joins: QueueJoins): void {
     this.#joins = joins;
+  }
+
+  /** While the daemon drains nobody is asked for, and what comes back was drained. */
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  drain(): void {
+    this.#draining = true;
+    for (const { all } of [...this.#queues.values()]) for (const taker of [...all]) taker.drained();
   }
 
   get takers(): number {
@@ -59,6 +68,7 @@ export class WorkerPool implements Dispatcher {
     this.#queues.set(taker.queue, takers);
     takers.all.add(taker);
     this.changed(taker);
+    if (this.#draining) taker.drained();
   }
 
   remove(taker: Taker): void {
@@ -149,12 +159,12 @@ export class WorkerPool implements Dispatcher {
   /** Hands tasks back that did not reach their worker; the attempt is refunded. Answers those that went back. */
   async giveBack(tasks: readonly HeldTask[], claimant: Claimant): Promise<HeldTask[]> {
     if (!this.#joins) return [];
-    const reason = (): 'drained' | 'undelivered' => (this.draining ? 'drained' : 'undelivered');
+    const reason = (): 'drained' | 'undelivered' => (this.#draining ? 'drained' : 'undelivered');
     return await this.#handBack.giveBack(tasks, claimant, reason, this.#joins);
   }
 
   claimSoon(): void {
-    if (this.#scheduled || this.draining) return;
+    if (this.#scheduled || this.#draining) return;
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
@@ -164,7 +174,7 @@ export class WorkerPool implements Dispatcher {
 
   /** Claims until nobody is eager; one script at a time, others (complete, enqueue) carry wants meanwhile. */
   async #claim(): Promise<void> {
-    if (this.#claiming || !this.#joins || this.draining || !this.#hasEager()) return;
+    if (this.#claiming || !this.#joins || this.#draining || !this.#hasEager()) return;
     this.#claiming = true;
     try {
       await this.#joins.claim();
@@ -183,7 +193,7 @@ export class WorkerPool implements Dispatcher {
 
   ask(fresh?: ReadonlyMap<string, Fresh>): Asked {
     const rows: Row[] = [];
-    if (!this.draining) {
+    if (!this.#draining) {
       let left = tasksMax;
       for (const takers of this.#queues.values()) {
         const news = fresh?.get(takers.queue);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startWorld, type TestDaemon, type World } from '../support/daemon.js';
+import { startDaemon, startWorld, type TestDaemon, type World } from '../support/daemon.js';
+import { startProxy } from '../support/proxy.js';
 import { startRemote } from '../support/remote.js';
 import type { Any, Wire } from '../support/wire.js';
 import { at, eventsOf, fill, get, hold, refs, sessionEvent, story, watch } from './support.js';
@@ -133,6 +134,31 @@ describe.concurrent('a drain', () => {
     const given = await hold(producer, queue);
     expect(given.map(({ attempt }: Any) => attempt)).toEqual([1, 1, 1, 1, 1]);
     expect(story(watcher, queue).filter((line) => /released|retried/.test(line))).toEqual([]);
+  });
+
+  test('[5d] a claim that does not wait is answered, asked before the drain or while it lasts', async () => {
+    const proxy = await startProxy(world.redis.path);
+    const daemon = await startDaemon(`redis://127.0.0.1:${proxy.port}`, { 'gateway.drainMs': 20_000 });
+    const queue = await fill(producer, 0);
+    const wires = [await daemon.session({ ttlMs: 60_000 }), await daemon.session({ ttlMs: 60_000 })];
+    proxy.delay(300);
+    // More than one script asks for: when the drain begins, some have not been asked for yet.
+    const claims = wires.map((wire) =>
+      Promise.all(Array.from({ length: 200 }, () => wire.call('queue.claim', { queue }).catch(() => undefined))),
+    );
+    daemon.process.kill('SIGTERM');
+    const turns = await Promise.all(wires.map((wire) => wire.next(({ op }) => op === 'drain')));
+    const last = turns[0].afterMs > turns[1].afterMs ? 0 : 1;
+    const stays = wires[last]!;
+    // Its turn comes in ten seconds: an answer that came with it would be none.
+    const askedAt = performance.now();
+    expect(await stays.call('queue.claim', { queue })).toEqual({ tasks: [] });
+    expect(await stays.call('queue.claim', { queue, waitMs: 500 })).toEqual({ tasks: [] });
+    for (const answer of (await claims[last]) ?? []) expect(answer).toEqual({ tasks: [] });
+    expect(performance.now() - askedAt).toBeLessThan(5000);
+    expect(stays.closed).toBeUndefined();
+    await daemon.kill();
+    await proxy.close();
   });
 
   test('a drain answers what was asked before, is not held up by a frozen client, and lets nobody in', async () => {

@@ -16,10 +16,12 @@ let producer: Wire;
 beforeAll(async () => {
   // What goes back is refunded long before the grace of a broken socket takes it.
   const settings = { 'session.graceMs': 20_000 };
+  // Its workers ask when there is news, and are free then: the script that brings it is the one that claims.
+  const rare = { ...settings, 'sweep.everyMs': 30_000 };
   redis = await startRedis();
   proxy = await startProxy(redis.path);
   [near, far] = await Promise.all([
-    startDaemon(`redis://127.0.0.1:${proxy.port}`, settings),
+    startDaemon(`redis://127.0.0.1:${proxy.port}`, rare),
     startDaemon(redis.path, settings),
   ]);
   watcher = await watch(far);
@@ -51,6 +53,7 @@ test('Q3: after an outage of 17 s what a lost reply had claimed goes back, uncha
   const [worker, caller] = await Promise.all([near.session({ ttlMs: 60_000 }), near.session({ ttlMs: 60_000 })]);
   const queue = freshQueue();
   await worker.call('queue.work', { queue, credit: 1, worker: 'w' });
+  await worker.call('ping'); // it has asked, and found nothing
   const names = [0, 1].map((i) => `${queue}/${i}`);
   const swallowed = proxy.swallowReply(names[0]!).then(() => proxy.refuse());
   // In one message, so that one script puts the tasks and gives one to the worker and one to the claim.
@@ -77,6 +80,7 @@ test('Q3: a hand-back after a lost claim that is lost as well is made again', as
   const worker = await near.session({ ttlMs: 60_000 });
   const queue = freshQueue();
   await worker.call('queue.work', { queue, credit: 1, worker: 'w' });
+  await worker.call('ping'); // it has asked, and found nothing
   const lost = proxy.swallowReply(`${queue}/0`).then(() => {
     const again = proxy.swallowRequest(`${queue}/0`);
     return { again };
@@ -96,6 +100,7 @@ test('what comes for a worker without credit goes back, though the first hand-ba
   const worker = await near.session({ ttlMs: 60_000 });
   const queue = freshQueue();
   await worker.call('queue.work', { queue, credit: 1, worker: 'w' });
+  await worker.call('ping'); // it has asked, and found nothing
   await claimedMeanwhile(queue, () => worker.call('queue.credit', { worker: 'w', credit: 0 }));
   expect((await released(`${queue}/0`)).event.data).toMatchObject({ reason: 'undelivered', state: 'ready' });
   expect(worker.tasks()).toEqual([]);
@@ -115,3 +120,19 @@ test.each(['worker', 'claim'])(
     await producer.call('queue.purge', { queue });
   },
 );
+
+test('a claim that waits is answered when its time is over, though Redis is away', async () => {
+  const caller = await near.session({ ttlMs: 60_000 });
+  const queue = freshQueue();
+  const claimed = caller.refused('queue.claim', { queue, waitMs: 1000 });
+  await caller.call('ping');
+  const queueing = proxy.swallowReply(queue).then(() => proxy.refuse());
+  put(caller, queue, { payload: 1 }).catch(() => undefined);
+  await queueing;
+  const askedAt = performance.now();
+  expect((await claimed).code).toMatch(/^(TIMEOUT|UNAVAILABLE)$/);
+  expect(performance.now() - askedAt).toBeLessThan(5000);
+  proxy.heal();
+  await watcher.next(({ event }) => event?.type === 'task.released' && event.data.queue === queue, 5000);
+  await producer.call('queue.purge', { queue });
+});
