@@ -31,8 +31,8 @@ export async function runBulk(
   bulk: Script,
   params: Params,
   sets: readonly string[],
-  set: string,
   namespace: Namespace,
+  more: readonly number[] = [],
 ) {
   const { queue, tasks, filter, cursor } = params;
   if (tasks && (filter || cursor)) throw new Refusal('INVALID', 'name tasks, or give a filter; not both');
@@ -42,7 +42,7 @@ export async function runBulk(
     let place = cursor ?? `${sets[0]}|`;
     for (;;) {
       const { set, at } = readCursor(place, sets);
-      const [done, after] = await namespace.call<Reply>(bulk, [queue, set, ...names, at]);
+      const [done, after] = await namespace.call<Reply>(bulk, [queue, set, ...names, at, ...more]);
       count += done;
       const next = nextCursor(sets, set, after);
       if (next === undefined) return { count };
@@ -53,7 +53,8 @@ export async function runBulk(
   }
   const results: z.input<typeof BulkResult>['tasks'] = [];
   for (let i = 0; i < tasks.length; i += 200) {
-    const [done, , texts] = await namespace.call<Reply>(bulk, [queue, set, ...names, '', ...tasks.slice(i, i + 200)]);
+    const args = [queue, params.state ?? '', ...names, '', ...more, ...tasks.slice(i, i + 200)];
+    const [done, , texts] = await namespace.call<Reply>(bulk, args);
     count += done;
     for (const text of texts)
       results.push(text.startsWith('!') ? itemError(itemRefusal(text)) : { state: text as State });
@@ -71,6 +72,6 @@ export const purge = defineCommand({
   run: (params, { namespace }) => {
     if (params.state === 'active') throw new Refusal('INVALID', 'running tasks are not removed; cancel them');
     const sets = params.state ? setsOf(params.state) : ['ready', 'scheduled', 'blocked'];
-    return runBulk(script, params, sets, params.state ?? '', namespace);
+    return runBulk(script, params, sets, namespace);
   },
 });

@@ -1,7 +1,8 @@
 -- Brings dead and expired tasks back: attempts and refunds at 0, a new place at the end, old deadlines forgotten (they
--- are what ended many of them). A key that another task has taken meanwhile refuses its item. Args: queue, set, kind,
--- tenant, cursor as in purge; then ids, or nothing.
+-- are what ended many of them). A key that another task has taken meanwhile refuses its item, and so does a kind that would
+-- be one too many by now. Args: queue, set, kind, tenant, cursor as in purge, kindsMax; then ids, or nothing.
 -- @include finish
+-- @include kinds
 -- @include pages
 local count, results, nextCursor, brought = 0, {}, '', {}
 
@@ -20,8 +21,10 @@ local function bring(id)
     if holder and holder ~= id and not (window and window <= turn.now) then
       return '!KEY_CONFLICT {"task":' .. json(holder) .. '}'
     end
-    call('HSET', P .. 'keys:' .. queue, head.key, id)
   end
+  local refusal = kindRefused(queue, head.kind, tonumber(kindsMax))
+  if refusal then return refusal end
+  if head.key ~= '' then call('HSET', P .. 'keys:' .. queue, head.key, id) end
   if head.deadline or head.startBy then
     head = parseHead(id, call('GET', P .. 'task:' .. id))
     head.deadline, head.startBy = nil, nil

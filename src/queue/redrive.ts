@@ -3,7 +3,7 @@ import { defineCommand } from '../protocol/command.js';
 import { lua } from '../redis/script.js';
 import { BulkParams, BulkResult, runBulk } from './purge.js';
 
-const script = lua(import.meta.url, './redrive.lua', ['queue', 'set', 'kind', 'tenant', 'cursor']);
+const script = lua(import.meta.url, './redrive.lua', ['queue', 'set', 'kind', 'tenant', 'cursor', 'kindsMax']);
 
 export const redrive = defineCommand({
   name: 'queue.redrive',
@@ -11,11 +11,12 @@ export const redrive = defineCommand({
   allowed: 'session',
   params: BulkParams,
   result: BulkResult,
-  fails: ['KEY_CONFLICT', 'CONFLICT', 'NOT_FOUND', 'INVALID', 'BAD_REQUEST'],
-  run: (params, { namespace }) => {
+  fails: ['KEY_CONFLICT', 'LIMIT', 'CONFLICT', 'NOT_FOUND', 'INVALID', 'BAD_REQUEST'],
+  run: (params, { namespace, config }) => {
     if (params.state && params.state !== 'dead' && params.state !== 'expired') {
       throw new Refusal('INVALID', `only dead and expired tasks are redriven, not ${params.state}`);
     }
-    return runBulk(script, params, params.state ? [params.state] : ['dead', 'expired'], params.state ?? '', namespace);
+    const sets = params.state ? [params.state] : ['dead', 'expired'];
+    return runBulk(script, params, sets, namespace, [config.queue.kindsMax]);
   },
 });

@@ -3,6 +3,7 @@
 -- A caller whose reply was lost asks again under the same task id, or under the same key: it must find the task it made
 -- and not make another. So the id is looked up before anything else, even before the queue's bound.
 -- @include admission
+-- @include kinds
 local puts = { items = {}, results = {} }
 
 -- Groups and items stand in ARGV from `at`: number of groups, each queue, kind, tenant, priority; number of items, each
@@ -117,7 +118,6 @@ local function memoryIsShort()
   return short
 end
 
-local kindsSeen = {}
 local function checkRoom(item, kindsMax)
   local queue, kind = item.group.queue, item.group.kind
   local known = queueOf(queue)
@@ -129,25 +129,7 @@ local function checkRoom(item, kindsMax)
       known.maxDepth)
   end
   local refusal = known.admission and admission.check(known, item.group.priority)
-  if refusal then return refusal end
-  -- No kind is a lane of its own and does not count.
-  if kind == '' then return nil end
-  local seen = kindsSeen[queue]
-  if not seen then
-    seen = { count = call('ZCARD', P .. 'lanes:' .. queue) - (call('ZSCORE', P .. 'lanes:' .. queue, '') and 1 or 0) }
-    kindsSeen[queue] = seen
-  end
-  if seen[kind] == nil then
-    seen[kind] = call('ZSCORE', P .. 'lanes:' .. queue, kind) and true or false
-    if not seen[kind] then
-      if seen.count >= kindsMax then
-        seen[kind] = nil
-        return fmt('!LIMIT {"message":"the queue has %d kinds in use","max":%d}', seen.count, kindsMax)
-      end
-      seen.count, seen[kind] = seen.count + 1, true
-    end
-  end
-  return nil
+  return refusal or kindRefused(queue, kind, kindsMax)
 end
 
 -- First pass. Answers true if no item was refused; results[i] is set for refused and for deduplicated ones.
