@@ -4,7 +4,7 @@ import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
 import { type PutItem, putArgs } from './items.js';
 import type { ClaimRows, Dispatcher, Fresh } from './port.js';
-import { fullText, isFull, type PressureRow, type PutResult, withPressure } from './put-result.js';
+import { isFull, type PressureRow, type PutResult, putOfFull, withheldText, withPressure } from './put-result.js';
 
 const enqueueScript = lua(import.meta.url, './enqueue.lua', ['kindsMax', 'memoryShort']);
 const completeScript = lua(import.meta.url, './complete.lua');
@@ -208,7 +208,7 @@ export class QueueJoins {
     } catch (error) {
       // Redis refused its first write: nothing of it happened.
       if (!isFull(error)) throw error;
-      return items.map(() => ({ text: fullText, pressure: { level: 3, delayMs: 1000 } }));
+      return items.map(() => putOfFull);
     }
   }
 
@@ -225,8 +225,13 @@ export class QueueJoins {
   async #step({ items, puts }: Step): Promise<[StepDone]> {
     const args = [...this.#putHead(puts), ...completionArgs(items), ...putArgs(puts)];
     type Reply = [string[], string[], ClaimRows, PressureRow[]];
-    const [completions, results, , pressure] = await this.#asking<Reply>(bothScript, args, 2, freshOf(puts));
-    return [{ completions, puts: withPressure(puts, results, pressure) }];
+    try {
+      const [completions, results, , pressure] = await this.#asking<Reply>(bothScript, args, 2, freshOf(puts));
+      return [{ completions, puts: withPressure(puts, results, pressure) }];
+    } catch (error) {
+      if (!isFull(error) || puts.length === 0) throw error;
+      return [{ completions: items.map(() => withheldText), puts: puts.map(() => putOfFull) }];
+    }
   }
 
   async #fail(items: readonly Failure[]): Promise<string[]> {

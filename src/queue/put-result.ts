@@ -18,7 +18,15 @@ export interface QueuePressure {
 /** queue, level, advised delay or '', 1 where admission is on: rows of puts.pressure in redis/lua/put.lua. */
 export type PressureRow = [string, number, number | '', number];
 const calm: QueuePressure = { level: 0 };
-export const fullText = '!OVERLOADED {"message":"Redis is at its memory limit","scope":"memory","afterMs":1000}';
+
+/** Of a task that Redis had no room for. */
+export const putOfFull: PutResult = {
+  text: '!OVERLOADED {"message":"Redis is at its memory limit","scope":"memory","afterMs":1000}',
+  pressure: { level: 3, delayMs: 1000 },
+};
+/** Of a completion beside it: as the script says where it comes to decide. */
+export const withheldText = '!CONFLICT {"message":"another item of the request was refused; nothing was done"}';
+/** Redis refused a script before it began: nothing of it happened. */
 export const isFull = (error: unknown): boolean => error instanceof Refusal && error.details?.redis === 'OOM';
 
 export function withPressure(

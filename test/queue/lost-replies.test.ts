@@ -117,6 +117,13 @@ test('Q29 Redis full: enqueue is OVERLOADED and stores nothing; complete, fail, 
     const [refused] = await put(wire, queue, { payload: 1 });
     expect(refused.error).toMatchObject({ code: 'OVERLOADED', retry: true, afterMs: expect.any(Number) });
     expect((await stats(wire, queue)).states).toMatchObject({ ready: 0, active: 4 });
+    // Together with new tasks a completion is withheld, and says so; alone it passes.
+    const follow = { queue, tasks: [{ payload: 2, task: `${queue}/next` }] };
+    const both = { tasks: [{ task: a.task, fence: a.fence }], enqueue: [follow] };
+    expect(await wire.call('queue.complete', both)).toMatchObject({
+      tasks: [{ error: { code: 'CONFLICT' } }],
+      enqueued: [{ tasks: [{ error: { code: 'OVERLOADED', retry: true, afterMs: expect.any(Number) } }] }],
+    });
     expect(await complete(wire, a)).toEqual([{ state: 'completed' }]);
     expect((await fail(wire, b)).state).toMatch(/ready|scheduled/);
     expect(await release(wire, c)).toEqual({ state: 'ready' });
