@@ -67,6 +67,8 @@ function joinerOf(namespace: Namespace, windowMs: number): Joiner<Published, str
     itemsMax,
     callsMax: 2,
     waitingMax: 20_000,
+    sizeOf: ({ data }) => data.length,
+    waitingBytesMax: 64 * 1024 * 1024,
     overflow: () => new Refusal('UNAVAILABLE', 'too many events wait for Redis', { afterMs: 200 }),
   });
   joiners.set(namespace, joiner);

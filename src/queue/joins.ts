@@ -106,8 +106,11 @@ export class QueueJoins {
       ...bounds,
       sizeOf: ({ result }) => result.length,
     });
-    this.#failures = new Joiner((items) => this.#fail(items), bounds);
-    this.#releases = new Joiner((items) => this.#release(items), bounds);
+    this.#failures = new Joiner((items) => this.#fail(items), {
+      ...bounds,
+      sizeOf: ({ error, cut }) => error.length + cut.length,
+    });
+    this.#releases = new Joiner((items) => this.#release(items), { ...bounds, sizeOf: ({ saved }) => saved.length });
     // Each is a script of its own, and leaves when what was asked beside it leaves: of two ends of one task the first counts.
     this.#steps = new Joiner(([step]) => this.#step(step!), {
       ...bounds,
