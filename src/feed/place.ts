@@ -52,6 +52,15 @@ export async function findPlace(namespace: Namespace, from: From, onGap: 'error'
   return { ...found(to), gap };
 }
 
+/** Checked, if it is one and no word or instant. */
+export function isPosition(from: From): from is string {
+  return typeof from === 'string' && from !== 'new' && from !== 'all' && toPosition(from) !== undefined;
+}
+
+/** Of a namespace without a log. */
+export const positionUnknown = (): Refusal =>
+  new Refusal('POSITION_LOST', 'nobody has opened this namespace', { details: { reason: 'fork' } });
+
 export function toPosition(text: string): Position {
   const position = parsePosition(text);
   if (!position) throw new Refusal('BAD_POSITION', `${JSON.stringify(text)} is not epoch:offset`);

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { Refusal } from '../errors.js';
 import { defineCommand } from '../protocol/command.js';
 import { type Filter, matchesType, Pattern } from '../protocol/filter.js';
 import { formatPosition, type Position, PositionText } from '../protocol/position.js';
@@ -10,7 +9,7 @@ import { readPage } from '../redis/log-page.js';
 import { judge, type LogView } from '../redis/log-view.js';
 import type { Namespace } from '../redis/namespace.js';
 import { toFilter } from './filter.js';
-import { From, findPlace, refusalOf, toPosition } from './place.js';
+import { From, findPlace, positionUnknown, refusalOf, toPosition } from './place.js';
 
 /** An event as every connection gets it. */
 export const Event = z.object({
@@ -44,8 +43,7 @@ export const read = defineCommand({
   run: async ({ from, to, types, limit }, { namespace, served, config }) => {
     // A namespace nobody has opened has no log and gets none by being read; `all` is where its first event will be.
     if (!served && (typeof from === 'object' || words.includes(from))) return new Raw('{"events":[],"next":"all"}');
-    if (!served)
-      throw new Refusal('POSITION_LOST', 'nobody has opened this namespace', { details: { reason: 'fork' } });
+    if (!served) throw positionUnknown();
     const page = new ReadPage(types && toFilter(types), to === undefined ? undefined : toPosition(to), {
       events: limit,
       bytes: config.gateway.lineBytes - frameBytes,

@@ -6,7 +6,7 @@ import { formatPosition, type Position } from '../protocol/position.js';
 import { NamespaceName } from '../protocol/primitives.js';
 import type { Namespace } from '../redis/namespace.js';
 import { toFilter } from './filter.js';
-import { From, findPlace } from './place.js';
+import { From, findPlace, isPosition, positionUnknown } from './place.js';
 import type { FeedPort } from './port.js';
 
 const Params = z.strictObject({
@@ -45,7 +45,13 @@ export const subscribe = defineCommand({
   params: Params,
   result: z.object({ subscription: z.string(), from: z.string(), head: z.string(), missed: z.int() }),
   fails: ['POSITION_LOST', 'BAD_POSITION', 'BAD_FILTER', 'LIMIT'],
-  run: (params, { namespace, connection: { feed } }) => {
+  opens: ({ types, where, from, onGap }) => {
+    toFilter(types, where);
+    // A log that nobody has opened holds no position; going on from its beginning instead opens it.
+    return !isPosition(from) || onGap === 'skip';
+  },
+  run: (params, { namespace, served, connection: { feed } }) => {
+    if (!served) throw positionUnknown();
     const { message } = feed;
     const filter = toFilter(params.types, params.where);
     const turn = turns.get(feed) ?? { last: Promise.resolve() };

@@ -62,17 +62,23 @@ export class Identity implements Caller {
   }
 
   /** The context for a call in namespace `name`, which holds from now on unless nothing hangs on it (ping). */
-  enter(name: string, entry: Entry, connection: ConnectionPort): Context | Promise<Context> {
-    const opens = entry.name === 'session.open';
+  enter(
+    name: string,
+    entry: Entry,
+    params: Record<string, unknown>,
+    connection: ConnectionPort,
+  ): Context | Promise<Context> {
+    const begins = entry.name === 'session.open';
+    const opens = !this.#parts && (entry.command.opens?.(params, { connection, config: this.#config }) ?? false);
     if (this.#name === undefined) {
-      if (entry.command.allowed === 'anyone' && !opens) {
+      if (entry.command.allowed === 'anyone' && !begins) {
         return this.#hooks.namespace(name, false).then((parts) => this.#build(parts, connection));
       }
       this.#name = name;
-      this.#tentative = opens;
-    } else if (!opens && entry.command.allowed !== 'anyone') this.#tentative = false;
+      this.#tentative = begins;
+    } else if (!begins && entry.command.allowed !== 'anyone') this.#tentative = false;
     if (this.#context) return this.#context;
-    if (!this.#parts) return this.#resolve(name, connection, opens || entry.name === 'feed.subscribe');
+    if (!this.#parts) return this.#resolve(name, connection, opens);
     this.#context = this.#build(this.#parts, connection);
     return this.#context;
   }

@@ -46,7 +46,7 @@ export class Pipeline {
       keepJson(entry, frame, line);
       const namespace = namespaceFor(entry, params, caller.identity);
       const parsed = parse(entry, params);
-      const context = caller.identity.enter(namespace, entry, caller);
+      const context = caller.identity.enter(namespace, entry, parsed, caller);
       if (context instanceof Promise) this.#runLater(call, entry, parsed, context);
       else this.#start(call, entry, parsed, context);
     } catch (error) {

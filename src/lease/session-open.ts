@@ -58,13 +58,20 @@ export const open = defineCommand({
     lastClose: z.object({ code: z.int(), reason: z.string(), at: z.string() }).optional(),
   }),
   fails: ['UNAUTHENTICATED', 'FORBIDDEN', 'SESSION_LOST', 'BAD_KEY', 'LIMIT', 'CONFLICT', 'BAD_REQUEST'],
+  opens: ({ token, ttlMs, resume }, { connection, config }) => {
+    if (!connection.authenticate(token)) throw new Refusal('UNAUTHENTICATED');
+    ttlOf(ttlMs, config);
+    return resume === undefined;
+  },
   run: async (params, context) => {
     const { connection } = context;
     if (!connection.authenticate(params.token)) throw new Refusal('UNAUTHENTICATED');
     if (connection.session) throw new Refusal('CONFLICT', 'this connection has a session already; close it first');
     // No other one is on its way: the gateway holds what stands behind a session.open until that is answered.
     const ttlMs = ttlOf(params.ttlMs, context.config);
-    return params.resume ? resume(params.resume, context) : begin({ ...params, ttlMs }, context);
+    if (!params.resume) return begin({ ...params, ttlMs }, context);
+    if (!context.served) throw new Refusal('SESSION_LOST', 'nobody has opened this namespace');
+    return resume(params.resume, context);
   },
 });
 

@@ -23,6 +23,11 @@ export interface Command<
   readonly result: Result;
   /** Every code `run` and its scripts may refuse with, apart from those any op can meet (BAD_REQUEST, UNAVAILABLE …). */
   readonly fails: readonly ErrorCode[];
+  /**
+   * May bring its namespace into being, and does where this answers true. A namespace stays, and there is a limit of them:
+   * so whatever can be refused without one is refused here, and a call that needs one that is there answers false.
+   */
+  opens?(params: z.output<Params>, context: Pick<Context, 'connection' | 'config'>): boolean;
   run(params: z.output<Params>, context: Context): Promise<z.input<Result> | Raw<z.input<Result>>>;
 }
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startWorld, type World } from '../support/daemon.js';
 import { until } from '../support/until.js';
+import { Wire } from '../support/wire.js';
 import { fill, hold, unique } from './support.js';
 
 let world: World;
@@ -85,6 +86,43 @@ describe('a namespace', () => {
     expect(await known()).toHaveLength(4);
     expect([...(await keysOf('black')), ...(await keysOf('white'))]).toEqual([]);
     expect(await wire.call('session.open', { agent: 'a', namespace: 'blue' })).toMatchObject({ resumed: false });
+  });
+
+  test('is not brought into being by a request that is refused, whatever for', async () => {
+    const own = await startWorld({ 'gateway.token': 'a-token-of-the-test', namespacesMax: 3 });
+    const { url } = own.daemon;
+    const headers = { Authorization: 'Bearer a-token-of-the-test' };
+    const resume = { session: 'nobody', key: 'k' };
+    const refusals = [
+      ['UNAUTHENTICATED', {}, 'session.open', { agent: 'a' }],
+      ['UNAUTHENTICATED', {}, 'session.open', { agent: 'a', token: 'wrong' }],
+      ['UNAUTHENTICATED', {}, 'session.open', { agent: 'a', resume }],
+      ['UNAUTHENTICATED', {}, 'feed.subscribe', { types: ['>'] }],
+      ['BAD_REQUEST', headers, 'session.open', { agent: 'a', ttlMs: 1 }],
+      ['SESSION_LOST', headers, 'session.open', { agent: 'a', resume }],
+      ['BAD_FILTER', headers, 'feed.subscribe', { types: ['a..b'] }],
+      ['BAD_POSITION', headers, 'feed.subscribe', { types: ['>'], from: 'nowhere' }],
+      ['BAD_POSITION', headers, 'feed.subscribe', { types: ['>'], from: 'nowhere', onGap: 'skip' }],
+      ['POSITION_LOST', headers, 'feed.subscribe', { types: ['>'], from: 'unknown:7' }],
+    ] as const;
+    for (const [i, [code, given, op, params]] of refusals.entries()) {
+      const wire = await Wire.open(url, { headers: given });
+      expect([i, (await wire.refused(op, { ...params, namespace: `refused-${i}` })).code]).toEqual([i, code]);
+      wire.cut();
+    }
+    expect(await own.redis.client().zrange('sb:namespaces', '0', '-1')).toEqual(['default']);
+    expect(await own.redis.client().keys('sb:{refused*')).toEqual([]);
+    // What is asked for rightly still finds its place, on the connection that was refused too.
+    const wire = await Wire.open(url, { headers });
+    expect((await wire.refused('session.open', { agent: 'a', namespace: 'one', ttlMs: 1 })).code).toBe('BAD_REQUEST');
+    expect(await wire.call('session.open', { agent: 'a', namespace: 'two' })).toMatchObject({ resumed: false });
+    const tail = await Wire.open(url, { headers });
+    const skip = { types: ['>'], from: 'unknown:7', onGap: 'skip', namespace: 'three' };
+    expect(await tail.call('feed.subscribe', skip)).toMatchObject({ subscription: expect.any(String) });
+    expect((await own.redis.client().zrange('sb:namespaces', '0', '-1')).sort()).toEqual(['default', 'three', 'two']);
+    wire.cut();
+    tail.cut();
+    await own.stop();
   });
 
   test('the last place goes to one of many who ask at once', async () => {
