@@ -114,7 +114,7 @@ export class App implements Service {
     this.#state = 'stopped';
   }
 
-  /** For metrics. */
+  /** For health. */
   get ingress(): Ingress | undefined {
     return this.#ingress;
   }
@@ -131,6 +131,7 @@ export class App implements Service {
       },
       onUnknown: (namespace) =>
         this.#log.warn({ namespace }, 'messages for a namespace that nobody has opened are dropped'),
+      onRefused: (error) => this.#fault('listening to services', error),
     });
   }
 

@@ -16,6 +16,8 @@ export interface IngressOptions {
   };
   /** Called once a name, for messages to a namespace that does not exist. */
   readonly onUnknown?: (namespace: string) => void;
+  /** Redis does not let it listen. */
+  readonly onRefused?: (error: Error) => void;
   /** How long a daemon that gives no sign of life stays the appender. */
   readonly leaseMs?: number;
   readonly pingMs?: number;
@@ -56,6 +58,7 @@ export class Ingress implements Service {
         this.#cuts++;
         this.#each((appender) => appender.deafen());
       },
+      onRefused: (error) => options.onRefused?.(error),
     });
   }
 
@@ -84,8 +87,17 @@ export class Ingress implements Service {
       bytes += appender.bytes;
       if (appender.appending) appending.push(name);
     }
-    const { up } = this.#link;
-    return { up, received: this.#received, dropped: this.#dropped, cuts: this.#cuts, waiting, bytes, appending };
+    const { up, refusal } = this.#link;
+    return {
+      up,
+      refusal,
+      received: this.#received,
+      dropped: this.#dropped,
+      cuts: this.#cuts,
+      waiting,
+      bytes,
+      appending,
+    };
   }
 
   #tick(): void {

@@ -14,9 +14,13 @@ export interface LinkOptions {
   readonly onUp: () => void;
   /** Something may have been said that was not heard. */
   readonly onCut: () => void;
+  /** Redis is there and will not let it listen. Told once a reason, until it hears. */
+  readonly onRefused: (error: Error) => void;
 }
 
 const connectMs = 3000;
+/** So long a start waits to hear. A daemon that does not is deaf to services alone, and of use to all others. */
+const startMs = 5000;
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /**
@@ -33,6 +37,7 @@ export class PubSubLink {
   #provenAt = 0;
   #up = false;
   #firstUp: (() => void) | undefined;
+  #refusal: string | undefined;
 
   constructor(options: LinkOptions) {
     this.#options = options;
@@ -42,15 +47,24 @@ export class PubSubLink {
     return this.#up;
   }
 
+  /** Why Redis does not let it listen. */
+  get refusal(): string | undefined {
+    return this.#refusal;
+  }
+
   get provenAgoMs(): number {
     return Math.ceil(performance.now() - this.#provenAt);
   }
 
-  /** Resolves when it hears. */
+  /** Resolves when it hears, or when it is clear that others should not wait for that. */
   start(): Promise<void> {
     this.#stop = new AbortController();
     return new Promise((resolve) => {
-      this.#firstUp = resolve;
+      const late = setTimeout(resolve, startMs);
+      this.#firstUp = () => {
+        clearTimeout(late);
+        resolve();
+      };
       this.#running = this.#run();
     });
   }
@@ -70,8 +84,9 @@ export class PubSubLink {
         await this.#subscribe(client);
         failures = 0;
         await this.#listen(client);
-      } catch {
+      } catch (error) {
         // Cut, silent or stopped: the same way out.
+        if (isRefusal(error)) this.#refused(error);
       } finally {
         client.disconnect();
         client.removeAllListeners('pmessageBuffer');
@@ -81,6 +96,15 @@ export class PubSubLink {
       }
       await pause(Math.min(1000, 25 * 2 ** failures) * (0.5 + Math.random() / 2), signal);
     }
+  }
+
+  #refused({ message }: Error): void {
+    this.#firstUp?.();
+    if (message === this.#refusal) return;
+    this.#refusal = message;
+    const { pattern, control, onRefused } = this.#options;
+    const advice = `allow its user to: ACL SETUSER <user> +ping +subscribe +psubscribe +publish &${pattern} &${control}`;
+    onRefused(new Error(`Redis does not let this daemon hear what services PUBLISH (${message}); ${advice}`));
   }
 
   async #subscribe(client: Client): Promise<void> {
@@ -100,6 +124,7 @@ export class PubSubLink {
     const both = Promise.all([client.subscribe(control), client.psubscribe(pattern)]).then(() => {
       this.#provenAt = asked;
       this.#up = true;
+      this.#refusal = undefined;
       onUp();
     });
     await deadline(both, connectMs, signal);
@@ -141,3 +166,6 @@ export class PubSubLink {
     this.#provenAt = sent;
   }
 }
+
+/** Redis' own word, and one that will not change by itself. */
+const isRefusal = (error: unknown): error is Error => error instanceof Error && error.message.startsWith('NOPERM');

@@ -24,6 +24,8 @@ export interface DaemonView {
   /** `client` throws while there is none. */
   readonly store: { readonly client: Client };
   readonly gateway: { readonly connections: number };
+  /** What hears services; undefined until it is started. */
+  readonly ingress: { stats(): { readonly up: boolean; readonly refusal: string | undefined } } | undefined;
   readonly router: { stats(): { tails: number; groups: number; behind: number; reading: number } };
   readonly namespaces: Iterable<ServedView>;
 }

@@ -86,6 +86,7 @@ function report(parts: HttpParts, { good, reasons }: Verdict, yes: string, no: s
     status: good ? yes : no,
     reasons,
     redis: pulse.rttMs === undefined ? 'down' : 'up',
+    services: hearsServices(daemon),
     draining: daemon.draining,
     connections: daemon.gateway.connections,
     sessions: sum(({ sessions }) => sessions.size),
@@ -95,6 +96,12 @@ function report(parts: HttpParts, { good, reasons }: Verdict, yes: string, no: s
     daemon: daemon.daemon,
     version,
   });
+}
+
+/** Agents are served all the same: no reason to send them elsewhere, or to begin anew. */
+function hearsServices({ ingress }: DaemonView): string {
+  const { up, refusal } = ingress?.stats() ?? { up: false, refusal: undefined };
+  return up ? 'heard' : `not heard${refusal === undefined ? '' : `: ${refusal}`}`;
 }
 
 /** Names of queues are nobody's business where a token is asked for; health says nothing of them and stays open. */
