@@ -39,7 +39,10 @@ export function askIdle(takers: QueueTakers, news: Fresh, max: number, rows: Row
 }
 
 function push(takers: QueueTakers, taker: Taker, count: number, rows: Row[]): number {
-  if (count <= 0) return 0;
+  if (count <= 0) {
+    takers.sort(taker); // Its socket has stopped to take anything.
+    return 0;
+  }
   taker.pending += count;
   rows.push({ taker, count, generation: takers.generation });
   takers.sort(taker);

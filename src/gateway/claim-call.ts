@@ -21,6 +21,7 @@ export class ClaimCall implements Taker, TaskHolder {
   /** The answer is one line. */
   readonly room: number;
   readonly #pool: WorkerPool;
+  readonly #ties: Ties;
   readonly #done: Done;
   readonly #count: number;
   #timer: NodeJS.Timeout | undefined;
@@ -33,15 +34,16 @@ export class ClaimCall implements Taker, TaskHolder {
   dry = false;
   gone = false;
 
-  constructor(want: ClaimWant, session: SessionRef, { owner, pool, lineBytes }: Ties, done: Done) {
-    this.owner = owner;
+  constructor(want: ClaimWant, session: SessionRef, ties: Ties, done: Done) {
+    this.owner = ties.owner;
     this.session = session;
     this.queue = want.queue;
     this.kinds = want.kinds;
     this.leaseMs = want.leaseMs;
     this.#count = want.count;
-    this.room = lineBytes - 1024;
-    this.#pool = pool;
+    this.room = ties.lineBytes - 1024;
+    this.#ties = ties;
+    this.#pool = ties.pool;
     this.#done = done;
     if (want.waitMs === 0) this.#over = 'soon';
     else this.#timer = setTimeout(() => this.end(), Math.min(want.waitMs, 2 ** 31 - 1));
@@ -49,7 +51,7 @@ export class ClaimCall implements Taker, TaskHolder {
 
   /** One script at a time: two that both find something would take twice the count. */
   get free(): number {
-    return this.pending > 0 || this.#over === 'yes' ? 0 : this.#count;
+    return this.#ties.blocked || this.pending > 0 || this.#over === 'yes' ? 0 : this.#count;
   }
 
   take(tasks: readonly ClaimedTask[]): void {

@@ -25,7 +25,7 @@ export class ConnectionWorkers implements Workers, Owner {
   constructor(session: () => SessionRef | undefined, pool: WorkerPool, sink: WorkersSink, lineBytes: number) {
     this.#session = session;
     this.#pool = pool;
-    this.#ties = { owner: this, pool, sink, lineBytes, silent: new Set() };
+    this.#ties = { owner: this, pool, sink, lineBytes, silent: new Set(), blocked: false };
   }
 
   #live(): SessionRef {
@@ -72,6 +72,12 @@ export class ConnectionWorkers implements Workers, Owner {
       this.#claims.add(call);
       this.#pool.add(call);
     });
+  }
+
+  blocked(is: boolean): void {
+    this.#ties.blocked = is;
+    // What became ready meanwhile has woken them; who has heard nothing of it stays asleep.
+    if (!is) for (const taker of [...this.#workers.values(), ...this.#claims]) this.#pool.changed(taker);
   }
 
   giveBack(tasks: readonly HeldTask[]): void {

@@ -180,8 +180,7 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
   }
 
   refuse(id: number | undefined, error: WireError): void {
-    if (id !== undefined && !this.#inbox.answered(id)) return;
-    this.push(errorLine(id, error));
+    if (id === undefined || this.#inbox.answered(id)) this.push(errorLine(id, error));
   }
 
   get reading(): boolean {
@@ -198,13 +197,14 @@ export class Connection implements ConnectionPort, InboxOwner, OutboxOwner, Puls
     return this.#ports.tail !== undefined;
   }
 
-  wrote(number: number, settled: readonly Settled[]): void {
+  wrote(number: number | undefined, settled: readonly Settled[]): void {
     this.#receipts.wrote(number, settled, this.#shared.wheel.now);
     this.#pulse.expectReceipt(this.#shared.config.session.receiptMs);
   }
 
   blocked(is: boolean): void {
     this.#pulse.blocked(is);
+    this.#ports.blocked(is);
     this.#throttle();
   }
 

@@ -10,8 +10,8 @@ import { abandonScratch, scratch, scratchBytes } from './scratch.js';
 /** What an outbox tells its connection. */
 export interface OutboxOwner {
   readonly writable: boolean;
-  /** Task lines went to the socket behind ping `number`. */
-  wrote(number: number, settled: readonly Settled[]): void;
+  /** Task lines went to the socket behind ping `number`; or, `undefined`, one waits for it to take more. */
+  wrote(number: number | undefined, settled: readonly Settled[]): void;
   /** The socket takes no more for now; or, `false`, it took everything. */
   blocked(is: boolean): void;
   close(code: number, reason: string, how: 'stalled'): void;
@@ -112,7 +112,11 @@ export class Outbox {
       settled('unwritten');
       return;
     }
-    this.#settled.push(settled);
+    if (this.#blocked) {
+      const first = once(settled);
+      this.#settled.push(first);
+      this.#owner.wrote(undefined, [first]);
+    } else this.#settled.push(settled);
     this.line(text);
   }
 
@@ -262,4 +266,14 @@ export class Outbox {
       this.flush();
     } else this.#rouse();
   }
+}
+
+/** A line that has been silent already may still be written, or dropped. */
+function once(settled: Settled): Settled {
+  let told = false;
+  return (fate) => {
+    if (told) return;
+    told = true;
+    settled(fate);
+  };
 }

@@ -42,6 +42,11 @@ export class Ports {
     return this.#gone.signal;
   }
 
+  /** The socket takes no more for now; or, `false`, it took everything. */
+  blocked(is: boolean): void {
+    this.#workers?.blocked(is);
+  }
+
   /** Workers belong to the session on this connection; the tail belongs to the connection and stays. */
   endWorkers(): void {
     this.#workers?.dispose();

@@ -13,6 +13,8 @@ export interface Ties {
   readonly lineBytes: number;
   /** Workers whose last push was not received: nothing is pushed to them before the next pong of their socket. */
   readonly silent: Set<PushWorker>;
+  /** The socket takes nothing for now: what is claimed for its workers would wait here while others are idle. */
+  blocked: boolean;
 }
 
 /** A declared worker: its tasks are pushed, and count against its credit until they are finished. */
@@ -59,7 +61,8 @@ export class PushWorker implements Taker, TaskHolder {
   }
 
   get free(): number {
-    return this.#ties.silent.has(this) ? 0 : this.credit - this.#unfinished.size - this.pending;
+    const { blocked, silent } = this.#ties;
+    return blocked || silent.has(this) ? 0 : this.credit - this.#unfinished.size - this.pending;
   }
 
   #keep(task: string, fence: number): void {

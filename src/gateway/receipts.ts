@@ -17,6 +17,8 @@ interface Written {
 export class Receipts {
   readonly #receiptMs: number;
   #waiting: Written[] = [];
+  /** Lines that their socket does not take yet, one each. */
+  #late: Omit<Written, 'number'>[] = [];
 
   constructor(receiptMs: number) {
     this.#receiptMs = receiptMs;
@@ -26,9 +28,17 @@ export class Receipts {
     return this.#waiting.length;
   }
 
-  /** Lines were written behind ping `number`. */
-  wrote(number: number, settled: readonly Settled[], now: number): void {
-    this.#waiting.push({ number, silentAt: now + this.#receiptMs, settled });
+  /**
+   * Lines were written behind ping `number`; or, `undefined`, they wait for a reader that has stopped, and nobody else must
+   * wait for that longer than for a receipt.
+   */
+  wrote(number: number | undefined, settled: readonly Settled[], now: number): void {
+    const silentAt = now + this.#receiptMs;
+    if (number === undefined) this.#late.push({ settled, silentAt });
+    else {
+      if (this.#late.length > 0) this.#late = this.#late.filter((late) => !settled.includes(late.settled[0]!));
+      this.#waiting.push({ number, silentAt, settled });
+    }
   }
 
   ponged(number: number): void {
@@ -38,11 +48,17 @@ export class Receipts {
   /** Those whose time is over are silent; answers when the next one will be. */
   expire(now: number): number {
     this.#settle('silent', (written) => written.silentAt <= now);
-    return this.#waiting[0]?.silentAt ?? Number.POSITIVE_INFINITY;
+    while (this.#late[0] && this.#late[0].silentAt <= now) {
+      const [settled] = this.#late.shift()!.settled;
+      guarded('the fate of a task line', () => settled!('silent'));
+    }
+    const never = Number.POSITIVE_INFINITY;
+    return Math.min(this.#waiting[0]?.silentAt ?? never, this.#late[0]?.silentAt ?? never);
   }
 
   /** The socket is gone, or will be by our own doing: no pong will come any more. */
   end(fate: 'closed' | 'silent'): void {
+    this.#late = []; // unwritten, as the outbox has said
     this.#settle(fate, () => true);
   }
 

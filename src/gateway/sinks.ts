@@ -22,5 +22,7 @@ export interface FeedTail extends FeedPort {
 
 /** The workers of one session on one connection, made at first use, let go with the socket or the session. */
 export interface Workers extends WorkersPort {
+  /** Lines wait for the socket; or, `false`, they go out at once. */
+  blocked(is: boolean): void;
   dispose(): void;
 }

@@ -171,6 +171,40 @@ describe('a reader that stops', () => {
     expect(text.indexOf('"control"')).toBeLessThan(text.indexOf('"feed"'));
   });
 
+  it('3a: keeps no task line for longer than receiptMs: it is silent, told once, and followed by what is said of it', async () => {
+    const at = await station({ 'session.receiptMs': 200 });
+    const wire = await stopped(at);
+    await fill(at);
+    const connection = at.connection();
+    const deliveredAt = performance.now();
+    at.deliver(connection, '{"op":"tasks","tasks":[]}');
+    await at.until(() => at.fates.length === 1);
+    expect(performance.now() - deliveredAt).toBeGreaterThanOrEqual(180); // a step of the wheel
+    expect(at.fates).toEqual(['silent']);
+    expect(at.endings).toEqual([]);
+    connection.push('{"op":"revoked","tasks":[]}');
+    wire.socket.resume();
+    await wire.until((received) => received.includes('"revoked"'));
+    expect(wire.received.indexOf('"op":"tasks"')).toBeLessThan(wire.received.indexOf('"op":"revoked"'));
+    wire.socket.destroy();
+    await at.until(() => at.endings.length === 1);
+    expect(at.fates).toEqual(['silent']);
+  });
+
+  it('gives a task line that it takes in time the whole of receiptMs from then on', async () => {
+    const at = await station({ 'session.receiptMs': 400 });
+    const wire = await stopped(at);
+    await fill(at);
+    at.deliver(at.connection(), '{"op":"tasks","tasks":[]}');
+    await new Promise((resolve) => setTimeout(resolve, 200)); // half of its time
+    wire.socket.resume();
+    await wire.until((received) => received.includes('"op":"tasks"'));
+    const takenAt = performance.now();
+    await at.until(() => at.fates.length === 1);
+    expect(performance.now() - takenAt).toBeGreaterThan(300);
+    expect(at.fates).toEqual(['silent']);
+  });
+
   it('is closed with 4508 after stallMs, told why if it can be, and gone a second later', async () => {
     const at = await station({ 'gateway.stallMs': 200 });
     await stopped(at);

@@ -128,6 +128,7 @@ export class Station {
       setCredit: () => true,
       claim: async () => [],
       giveBack: () => undefined,
+      blocked: () => undefined,
       dispose: () => {
         workers.disposed = true;
       },

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startWorld, type TestDaemon, type World } from '../support/daemon.js';
+import { startDaemon, startWorld, type TestDaemon, type World } from '../support/daemon.js';
+import { startProxy } from '../support/proxy.js';
 import { until } from '../support/until.js';
 import type { Any, Wire } from '../support/wire.js';
 import { at, eventsOf, fill, get, hold, refs, sessionEvent, story, unique, watch } from './support.js';
@@ -8,12 +9,13 @@ import { at, eventsOf, fill, get, hold, refs, sessionEvent, story, unique, watch
 const graceMs = 600;
 const ttlMs = 2500;
 const lateMs = 4000;
+const receiptMs = 2000;
 let world: World;
 let stays: TestDaemon;
 let watcher: Wire;
 let producer: Wire;
 beforeAll(async () => {
-  world = await startWorld({ 'session.ttlMinMs': 300, 'session.graceMs': graceMs, 'session.receiptMs': 2000 });
+  world = await startWorld({ 'session.ttlMinMs': 300, 'session.graceMs': graceMs, 'session.receiptMs': receiptMs });
   stays = world.daemon;
   watcher = await watch(stays, ['session.>', 'task.>', 'daemon.>']);
   producer = await stays.session({ agent: 'producer', ttlMs: 60_000 });
@@ -107,21 +109,68 @@ describe.concurrent('the ownership table: daemons', () => {
     expect(done.tasks[0].error.code).toBe('STALE_FENCE');
   });
 
-  test('[3c] a push that never reached the socket goes back at once, refunded, when that ends', async () => {
-    const wire = await stays.session({ ttlMs: 60_000 });
+  /**
+   * A worker whose push waits in its daemon: it was claimed while its socket took everything, and the answer of Redis came
+   * when it took nothing any more.
+   */
+  const waitingPush = async () => {
+    const proxy = await startProxy(world.redis.path);
+    const daemon = await startDaemon(`redis://127.0.0.1:${proxy.port}`, {
+      'session.receiptMs': receiptMs,
+      'sweep.everyMs': 30_000,
+      'redis.commandTimeoutMs': 20_000,
+      'gateway.outboxBytes': 128 * 1024 * 1024,
+    });
+    const [wire, other] = [await daemon.session({ ttlMs: 60_000 }), await daemon.session({ ttlMs: 60_000 })];
     const queue = await fill(producer, 0);
-    await wire.call('queue.work', { queue, credit: 1, worker: 'w' });
-    await wire.call('feed.subscribe', { types: ['flood.>'] });
+    await wire.call('queue.work', { queue, credit: 2, worker: 'w' });
+    await other.call('ping'); // the worker has asked, and found nothing
+    proxy.stall('down');
+    wire.call('queue.enqueue', { queue, tasks: [{ payload: 1, task: `${queue}.0` }] }).catch(() => undefined);
+    const [claimed] = await eventsOf(watcher, 'task.claimed', queue);
     wire.socket.pause();
-    // More than the kernel takes: what is written now waits in the daemon.
-    const events = Array.from({ length: 12 }, () => ({ type: 'flood.x', data: 'x'.repeat(60_000) }));
-    for (let i = 0; i < 12; i++) await producer.call('feed.publish', { events });
-    await producer.call('queue.enqueue', { queue, tasks: [{ payload: 1, task: `${queue}.0` }] });
-    await eventsOf(watcher, 'task.claimed', queue);
+    // Answers that need no Redis, more than the kernel takes: what is written now waits in the daemon.
+    const params = { queue, ['x'.repeat(500)]: 1 }; // the answer names what it does not know
+    for (let id = 1_000_000; id < 1_030_000; id += 50) {
+      const lines = Array.from({ length: 50 }, (_, n) => ({ id: id + n, op: 'queue.claim', params }));
+      wire.send(lines.map((line) => JSON.stringify(line)).join('\n'));
+    }
+    await until(() => wire.socket.bufferedAmount === 0);
+    for (let i = 0; i < 3; i++) await other.refused('nothing');
+    proxy.heal();
+    await other.call('ping'); // answered behind the claim
+    const stop = async (): Promise<void> => {
+      await daemon.kill();
+      await proxy.close();
+    };
+    return { wire, queue, claimedAt: at(claimed), cameAt: Date.now(), stop };
+  };
+
+  test('[3c] a push that never reached the socket goes back at once, refunded, when that ends', async () => {
+    const { wire, queue, cameAt, stop } = await waitingPush();
     wire.cut();
     const [back] = await eventsOf(watcher, 'task.released', queue);
     expect(back.event.data).toMatchObject({ reason: 'undelivered', attempt: 1, state: 'ready' });
+    expect(at(back) - cameAt).toBeLessThan(receiptMs / 2);
     expect((await hold(producer, queue))[0]).toMatchObject({ attempt: 1 });
+    await stop();
+  });
+
+  test('[3d] a push that waits for a socket that is read no more goes back after receiptMs, and nothing else is claimed for it', async () => {
+    const { wire, queue, claimedAt, stop } = await waitingPush();
+    await producer.call('queue.enqueue', { queue, tasks: [{ payload: 1, task: `${queue}.1` }] });
+    const [back] = await eventsOf(watcher, 'task.released', queue);
+    expect(back.event.data).toMatchObject({ reason: 'undelivered', attempt: 1, state: 'ready' });
+    expect(at(back) - claimedAt).toBeGreaterThanOrEqual(receiptMs);
+    const given = await hold(producer, queue);
+    expect(given.map(({ task, attempt }: Any) => [task, attempt])).toEqual([0, 1].map((i) => [`${queue}.${i}`, 1]));
+    expect(story(watcher, queue).filter((line) => line.startsWith('task.claimed'))).toHaveLength(3);
+    // When it reads again it finds the push, and behind it that the task is no longer its own.
+    wire.socket.resume();
+    const told = await wire.next(({ op }) => op === 'revoked', 20_000);
+    expect(told.tasks).toMatchObject([{ task: `${queue}.0`, reason: 'undelivered' }]);
+    expect(wire.tasks()).toHaveLength(1);
+    await stop();
   });
 
   test('two daemons sweep at once: each ending, each give-back and each event once', async () => {
