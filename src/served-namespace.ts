@@ -113,6 +113,7 @@ export class ServedNamespace implements Service {
   async start(): Promise<void> {
     if (this.#started) return;
     await this.log.start();
+    await this.locks.durability.look();
     await this.#reactor.start();
     await this.sessions.start();
     for (const loop of Object.values(this.#loops)) await loop.start();
@@ -148,7 +149,10 @@ export class ServedNamespace implements Service {
       promote: sweep('promote'),
       expireTasks: sweep('expireTasks'),
       expireSessions: sweep('expireSessions'),
-      lockDue: sweep('lockDue'),
+      lockDue: loop('lockDue', async () => {
+        await this.locks.durability.look();
+        return sweeps.lockDue(this.namespace, config);
+      }),
       limitDue: loop('limitDue', async () => {
         await this.limits.adopt();
         return sweeps.limitDue(this.namespace, config);

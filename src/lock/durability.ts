@@ -5,18 +5,30 @@ const script = lua(import.meta.url, './durability.lua');
 /** Nobody switches persistence often. */
 const knownForMs = 10_000;
 
-const known = new WeakMap<Namespace, { readonly at: number; readonly word: Promise<string> }>();
+/**
+ * What a grant survives: `aof`, a restart of Redis (but for what was not yet forced to disk); `memory`, nothing. It is
+ * known before a grant is told, and never asked for then: what the log says next of that grant would be told ahead of it.
+ */
+export class Durability {
+  /** As far as it is known; nothing is promised that is not. */
+  word: 'aof' | 'memory' = 'memory';
+  readonly #namespace: Namespace;
+  #askedAt = Number.NEGATIVE_INFINITY;
 
-/** What a grant survives: `aof`, a restart of Redis (but for what was not yet forced to disk); `memory`, nothing. */
-export function durabilityOf(namespace: Namespace): Promise<string> {
-  const now = performance.now();
-  const last = known.get(namespace);
-  if (last && now - last.at < knownForMs) return last.word;
-  const word = namespace.read<string>(script).then(
-    (text) => (text === '1' ? 'aof' : 'memory'),
-    // Nothing is promised that is not known.
-    () => 'memory',
-  );
-  known.set(namespace, { at: now, word });
-  return word;
+  constructor(namespace: Namespace) {
+    this.#namespace = namespace;
+  }
+
+  /** By the clock: asks Redis again once the answer is old. Never rejects. */
+  async look(): Promise<void> {
+    const now = performance.now();
+    if (now - this.#askedAt < knownForMs) return;
+    this.#askedAt = now;
+    try {
+      this.word = (await this.#namespace.read<string>(script)) === '1' ? 'aof' : 'memory';
+    } catch {
+      this.word = 'memory';
+      this.#askedAt = Number.NEGATIVE_INFINITY;
+    }
+  }
 }

@@ -36,14 +36,14 @@ const promptMs = 20;
  */
 export class Grants {
   readonly #sessions: Sessions;
-  readonly #durability: () => Promise<string>;
+  readonly #durability: () => string;
   /** Told from a reply: to which socket. A session that has come back on another one hears it there, from the log. */
   readonly #told = new Map<number, unknown>();
   /** Told from the log while the reply that says the same may be on its way. */
   readonly #read = new Set<number>();
   #calls = 0;
 
-  constructor(sessions: Sessions, durability: () => Promise<string>) {
+  constructor(sessions: Sessions, durability: () => string) {
     this.#sessions = sessions;
     this.#durability = durability;
   }
@@ -100,10 +100,8 @@ export class Grants {
   }
 
   #push({ session, ...granted }: Granted): void {
-    // Known already but for the first moments of a daemon: it does not keep the line waiting.
-    void this.#durability().then((durability) => {
-      this.#sessions.push(session, pushLine('granted', { ...granted, state: 'held', durability }));
-    });
+    // At once: the log is read in one go, and the loss of this grant may be its next line.
+    this.#sessions.push(session, pushLine('granted', { ...granted, state: 'held', durability: this.#durability() }));
   }
 }
 

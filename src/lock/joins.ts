@@ -4,7 +4,7 @@ import { Joiner } from '../lib/joiner.js';
 import { itemRefusal } from '../protocol/batch.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
-import { durabilityOf } from './durability.js';
+import { Durability } from './durability.js';
 import { Grants, type NewsRow, type Sessions } from './grants.js';
 import { isPath } from './path.js';
 
@@ -61,10 +61,12 @@ export class LockJoins {
   /** A queue was too long for one script: the sweep goes on with it. */
   readonly goOn: () => void;
   readonly grants: Grants;
+  readonly durability: Durability;
 
   constructor(namespace: Namespace, sessions: Sessions, goOn: () => void) {
     this.#namespace = namespace;
-    this.grants = new Grants(sessions, () => durabilityOf(namespace));
+    this.durability = new Durability(namespace);
+    this.grants = new Grants(sessions, () => this.durability.word);
     this.goOn = goOn;
     this.#joiner = new Joiner((items) => this.#run(items), {
       itemsMax: 50,
@@ -85,7 +87,7 @@ export class LockJoins {
       return { state, place, held };
     }
     const holds = maxHold === '' ? {} : { maxHoldMs: Number(maxHold) };
-    const durability = await durabilityOf(this.#namespace);
+    const { word: durability } = this.durability;
     return { state: 'held', fence: Number(first), validMs: Number(validMs), ...holds, epoch: said!.epoch, durability };
   }
 

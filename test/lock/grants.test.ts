@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { Grants, type NewsRow } from '../../src/lock/grants.js';
+import { lockHandlers } from '../../src/lock/pushes.js';
 
 const row = (session: string, fence: number): NewsRow => [session, `grant-${fence}`, String(fence), '15000', ''];
 const granted = (session: string, fence: number) => ({
@@ -22,7 +23,7 @@ function daemon() {
     lines.push(`${session} ${(JSON.parse(line) as { fence: number }).fence}`);
     return true;
   };
-  const grants = new Grants({ bySession: (session) => sockets.get(session), push }, async () => 'aof');
+  const grants = new Grants({ bySession: (session) => sockets.get(session), push }, () => 'aof');
   return { grants, sockets, lines };
 }
 
@@ -110,4 +111,17 @@ test('a reply that took long tells nothing: what has come of its grants since st
   grants.fromLog(granted('a', 1));
   await turn();
   expect(lines).toEqual(['a 1']);
+});
+
+test('everything about one grant is told in the order of the log, which is read in one go', () => {
+  const lines: string[] = [];
+  const push = (_: string, line: string): boolean => lines.push(JSON.parse(line).op as string) > 0;
+  const sessions = { bySession: () => ({}), push };
+  const handlers = lockHandlers(new Grants(sessions, () => 'aof'), sessions, () => {});
+  const [one, two] = [granted('a', 1), granted('a', 2)];
+  handlers.lockGranted({ kind: 'lockGranted', ...one });
+  handlers.lockLost({ kind: 'lockLost', session: 'a', name: 'm', grant: one.grant, fence: 1, reason: 'broken' });
+  handlers.lockWaitEnded({ kind: 'lockWaitEnded', session: 'a', grant: 'other', reason: 'timeout' });
+  handlers.lockGranted({ kind: 'lockGranted', ...two });
+  expect(lines).toEqual(['granted', 'lost', 'waitEnded', 'granted']);
 });

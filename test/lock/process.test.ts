@@ -10,6 +10,7 @@ import {
   fresh,
   granted,
   leftoversOf,
+  lost,
   queueUp,
   type Session,
   startWorld,
@@ -112,6 +113,32 @@ test('L7, A13: a holder frozen in the middle of its work knows of the loss befor
   // It is well again, and holds under a higher fence.
   expect(Number((await a.says('again')).split(' ')[1])).toBeGreaterThan(fence);
   expect(storyOf(watcher, name).filter((line) => line.startsWith('lost'))).toHaveLength(1);
+});
+
+// The story: the word on what the grant survives was asked of Redis while the rest of the batch was written, so the loss
+// came ahead of the grant, meant a lock that the client did not know yet, and the client then held it without end.
+test('L1: a daemon that was frozen tells a grant before its loss, however much of the log it reads at once', async () => {
+  const name = fresh();
+  const second = await world.another();
+  const w = await second.session({ agent: 'w', ttlMs: 60_000 });
+  const a = await world.daemon.session({ agent: 'a', ttlMs: 60_000 });
+  const held = await take(a, name);
+  const wait = await queueUp(w, name);
+  second.process.kill('SIGSTOP');
+  // It has what stands in front of the batch, and everything behind that waits in its socket.
+  await a.call('feed.publish', { events: [{ type: 'note.made' }] });
+  await a.call('lock.release', { grant: held.grant });
+  await b.call('lock.break', { name, reason: 'frozen' });
+  const { grant } = await take(b, name);
+  second.process.kill('SIGCONT');
+  await lost(w, name);
+  const { fence } = await granted(w, wait.grant);
+  const told = w.lines.filter((line) => line.op === 'granted' || line.op === 'lost');
+  expect(told.map((line) => [line.op, line.fence])).toEqual([
+    ['granted', fence],
+    ['lost', fence],
+  ]);
+  await b.call('lock.release', { grant });
 });
 
 test('L18: a process with 200 waiters is killed: the living one behind them is granted at once when the lock comes free', async () => {
