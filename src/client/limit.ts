@@ -42,12 +42,13 @@ export class Limits {
    */
   async run<R>(name: string, cost: Amounts, options: LimitOptions, handler: LimitHandler<R>): Promise<R> {
     const call = await this.take(name, cost, options);
-    const unlisten = onAbort(options.signal, () => call.over('cancelled'));
+    const { signal } = options;
+    const unlisten = onAbort(signal, () => call.over('cancelled'));
     try {
       await call.begun;
-      if (call.ended) {
+      if (call.ended || signal?.aborted) {
         call.took(nothing(cost));
-        throw call.ended;
+        throw signal?.aborted ? signal.reason : call.ended;
       }
       return await handler(call);
     } finally {

@@ -67,9 +67,13 @@ export class Locks {
   async run<R>(names: LockNames, options: LockOptions, handler: LockHandler<R>): Promise<R> {
     const owner = options.owner ?? owners.getStore() ?? newId();
     const lock = await this.take(names, { ...options, owner });
-    const unlisten = onAbort(options.signal, () => lock.over('cancelled', true));
+    const { signal } = options;
+    const unlisten = onAbort(signal, () => lock.over('cancelled', true));
     try {
       if (!lock.hasBegun) await lock.begun();
+      // It has ended, or nobody wants it any more, while its proof was awaited.
+      if (signal?.aborted) throw signal.reason;
+      if (lock.ended) throw lock.ended;
       const result = await owners.run(owner, () => handler(lock));
       this.holder.check();
       if (lock.ended && !lock.asked) throw lock.ended;

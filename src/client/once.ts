@@ -56,13 +56,18 @@ export class Onces {
     if (begun.state === 'done') return resultOf(begun) as R;
     const call = new HeldOnce(key, begun, leaseMs, this.holder);
     this.held.set(key, call);
-    const cancel = (): void => call.cancel(options.signal?.reason);
-    const unlisten = onAbort(options.signal, cancel);
-    if (options.signal?.aborted) cancel();
+    const { signal } = options;
+    const isUnknown = begun.state === 'unknown';
+    const unlisten = onAbort(signal, () => call.cancel(signal?.reason));
     try {
       await call.begin();
       if (call.ended) throw call.ended;
-      return await this.act(call, begun.state === 'unknown', options, handler);
+      if (signal?.aborted) {
+        // Nothing was done: the next one finds the key as we did.
+        await this.fail(call, isUnknown ? 'unknown' : 'retryable', signal.reason);
+        throw signal.reason;
+      }
+      return await this.act(call, isUnknown, options, handler);
     } finally {
       unlisten();
       if (this.held.get(key) === call) this.held.delete(key);
