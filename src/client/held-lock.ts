@@ -92,9 +92,10 @@ export class HeldLock implements Holding {
   orphan(): void {
     if (this.isOrphan || this.ended) return;
     this.isOrphan = true;
-    const provenAt = this.holder.provenFor(this) ?? this.provenAt;
-    this.holder.drop(this);
-    this.after(surelyMs(this.leaseMs ?? this.validMs) - elapsedMs(provenAt), 'sessionLost', () => this.isOrphan);
+    const { holder } = this;
+    const provenAt = holder.provenFor(this) ?? this.provenAt;
+    holder.drop(this);
+    this.after(surelyMs(holder.validFor(this)) - elapsedMs(provenAt), 'sessionLost', () => this.isOrphan);
   }
 
   reclaimed({ fence, validMs, epoch }: HeldFrame, at: Moment): void {

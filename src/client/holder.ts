@@ -110,6 +110,11 @@ export class Holder {
     if (this.waiting > 0 !== before) this.wake();
   }
 
+  /** How long a proof is good for. A lease of its own ends with the session all the same. */
+  validFor({ leaseMs = this.ttlMs, validMs = this.ttlMs }: Holding): number {
+    return Math.min(leaseMs, validMs, this.ttlMs);
+  }
+
   /** When it was proved ours last; undefined if it is not held here. */
   provenFor(holding: Holding): Moment | undefined {
     const held = (holding.leaseMs === undefined ? this.held : this.own).get(holding.lease);
@@ -218,11 +223,6 @@ export class Holder {
     if (code !== 'STALE_FENCE' && code !== 'NOT_FOUND') return;
     this.own.delete(holding.lease);
     holding.over('leaseLapsed');
-  }
-
-  /** A lease of its own ends with the session all the same. */
-  private validFor({ leaseMs = this.ttlMs, validMs = this.ttlMs }: Holding): number {
-    return Math.min(leaseMs, validMs, this.ttlMs);
   }
 
   private shortestMs(): number {
