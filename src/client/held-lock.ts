@@ -1,7 +1,7 @@
 import { checkedSignal } from './abort.js';
-import { elapsedMs, type Moment } from './clock.js';
+import type { Moment } from './clock.js';
 import { Ended, type EndReason } from './errors.js';
-import { type Holder, type Holding, surelyMs } from './holder.js';
+import type { Holder, Holding, Term } from './holder.js';
 
 /** What a grant says, in a reply or in a push. */
 export interface HeldFrame {
@@ -32,9 +32,10 @@ export class HeldLock implements Holding {
   /** A session that ended later took it along. Once it is claimed back nobody knows under which one it may be held. */
   claimedAt: number;
   private readonly holder: Holder;
-  // Few handlers look at the signal, and few locks have a clock of their own: both are made when they are asked for.
+  // Few handlers look at the signal: it is made when it is asked for.
   private controller: AbortController | undefined;
-  private timers: Set<NodeJS.Timeout> | undefined;
+  private longest: Term | undefined;
+  private orphaned: Term | undefined;
   private wake: () => void = () => {};
   /** The session proved it last, as far as this lock knows: counts once the session is gone. */
   private provenAt: Moment;
@@ -57,7 +58,7 @@ export class HeldLock implements Holding {
     this.provenAt = at;
     this.claimedAt = at.mono;
     this.holder = holder;
-    if (maxHoldMs !== undefined) this.after(surelyMs(maxHoldMs) - elapsedMs(at), 'maxHold');
+    if (maxHoldMs !== undefined) this.longest = holder.end(this, at, maxHoldMs, 'maxHold');
   }
 
   get signal(): AbortSignal {
@@ -95,7 +96,7 @@ export class HeldLock implements Holding {
     const { holder } = this;
     const provenAt = holder.provenFor(this) ?? this.provenAt;
     holder.drop(this);
-    this.after(surelyMs(holder.validFor(this)) - elapsedMs(provenAt), 'sessionLost', () => this.isOrphan);
+    this.orphaned = holder.end(this, provenAt, holder.validFor(this), 'sessionLost');
   }
 
   reclaimed({ fence, validMs, epoch }: HeldFrame, at: Moment): void {
@@ -103,6 +104,7 @@ export class HeldLock implements Holding {
     [this.fence, this.validMs, this.epoch, this.provenAt] = [fence, validMs, epoch, at];
     if (!this.isOrphan) return;
     this.isOrphan = false;
+    this.holder.forget(this.orphaned);
     // Its handler may have waited for a proof of the session that is gone.
     this.holder.hold(this, () => this.onBegun());
   }
@@ -110,26 +112,12 @@ export class HeldLock implements Holding {
   /** Nothing of it is kept here any more. */
   drop(): void {
     this.holder.drop(this);
-    if (!this.timers) return;
-    for (const timer of this.timers) clearTimeout(timer);
-    this.timers = undefined;
+    this.holder.forget(this.longest);
+    this.holder.forget(this.orphaned);
   }
 
   private readonly onBegun = (): void => {
     this.hasBegun = true;
     this.wake();
   };
-
-  private after(ms: number, reason: EndReason, still: () => boolean = () => true): void {
-    const timer = setTimeout(
-      () => {
-        this.timers?.delete(timer);
-        if (still()) this.over(reason);
-      },
-      Math.min(Math.max(ms, 0), 2 ** 31 - 1),
-    );
-    timer.unref();
-    this.timers ??= new Set();
-    this.timers.add(timer);
-  }
 }

@@ -26,6 +26,16 @@ interface Held {
   begin: (() => void) | undefined;
 }
 
+/** An end that no proof puts off. */
+export interface Term {
+  readonly holding: Holding;
+  readonly from: Moment;
+  readonly validMs: number;
+  readonly reason: EndReason;
+}
+
+const timerMaxMs = 2 ** 31 - 1;
+
 /**
  * The holder's rule. The daemon promises to give nothing away earlier than `validMs` after it last heard us, and only
  * an answer proves that it did, counted from when the question was sent. So we ask every sixth of the shortest
@@ -35,6 +45,7 @@ interface Held {
 export class Holder {
   private readonly held = new Map<string, Held>();
   private readonly own = new Map<string, Held>();
+  private readonly terms = new Set<Term>();
   private readonly requests: Requests;
   private readonly proved: (ok: { epoch?: unknown }) => void;
   private provenAt: Moment = now();
@@ -103,6 +114,19 @@ export class Holder {
     if (map.get(holding.lease)?.holding === holding) map.delete(holding.lease);
   }
 
+  /** It is surely ours for `validMs` after `from` and no longer, held here or not. */
+  end(holding: Holding, from: Moment, validMs: number, reason: EndReason): Term {
+    const term = { holding, from, validMs, reason };
+    this.terms.add(term);
+    this.limit(from, validMs);
+    this.wakeBefore(surelyMs(validMs) - elapsedMs(from));
+    return term;
+  }
+
+  forget(term: Term | undefined): void {
+    if (term) this.terms.delete(term);
+  }
+
   /** A wait for a lock or a limit begins, or is over. */
   waits(by: 1 | -1): void {
     const before = this.waiting > 0;
@@ -124,22 +148,28 @@ export class Holder {
   /** Ends what is no longer surely ours. */
   check(): void {
     if (performance.now() < this.endMono && Date.now() < this.endWall) return;
-    const ended: Held[] = [];
+    const ended: { holding: Holding; reason: EndReason }[] = [];
     for (const map of [this.held, this.own]) {
       for (const [lease, held] of map) {
         if (elapsedMs(this.provenOf(held)) < surelyMs(this.validFor(held.holding))) continue;
         map.delete(lease);
-        ended.push(held);
+        ended.push({ holding: held.holding, reason: 'cannotRenew' });
       }
     }
+    for (const term of this.terms) {
+      if (elapsedMs(term.from) < surelyMs(term.validMs)) continue;
+      this.terms.delete(term);
+      ended.push(term);
+    }
     this.measure();
-    for (const { holding } of ended) holding.over('cannotRenew');
+    for (const { holding, reason } of ended) holding.over(reason);
   }
 
   stop(): void {
     clearTimeout(this.timer);
     this.held.clear();
     this.own.clear();
+    this.terms.clear();
     this.expecting = false;
     this.waiting = 0;
   }
@@ -169,12 +199,13 @@ export class Holder {
     for (const held of this.own.values()) this.wakeBefore(this.validFor(held.holding) / 6 - elapsedMs(held.renewedAt));
   }
 
-  private wakeBefore(afterMs: number): void {
-    const at = performance.now() + Math.max(afterMs, 1);
-    if (at >= this.wakeAt || !Number.isFinite(at)) return;
+  private wakeBefore(dueMs: number): void {
+    const afterMs = Math.min(Math.max(dueMs, 1), timerMaxMs);
+    const at = performance.now() + afterMs;
+    if (at >= this.wakeAt || !Number.isFinite(dueMs)) return;
     this.wakeAt = at;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.wake(), Math.max(afterMs, 1));
+    this.timer = setTimeout(() => this.wake(), afterMs);
     this.timer.unref();
   }
 
@@ -247,6 +278,7 @@ export class Holder {
     for (const map of [this.held, this.own]) {
       for (const held of map.values()) this.limit(this.provenOf(held), this.validFor(held.holding));
     }
+    for (const { from, validMs } of this.terms) this.limit(from, validMs);
   }
 }
 

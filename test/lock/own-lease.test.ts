@@ -34,3 +34,28 @@ test('L1: a lock with a lease longer than the ttl ends with its session all the 
   expect(await ended).toMatchObject({ name: 'Ended', reason: 'sessionLost' });
   expect(performance.now() - startedAt).toBeLessThan(2000);
 });
+
+// The story: a handler that blocked past its longest hold asked its signal, and no timer had run yet to abort it.
+test('L7: a handler that was frozen past its longest hold finds the lock gone before its next line', async () => {
+  const daemon = await fakeDaemon();
+  daemon.on['lock.acquire'] = ({ params: { grant } }) => ({
+    grant,
+    state: 'held',
+    fence: 7,
+    validMs: 15_000,
+    maxHoldMs: 200,
+    epoch: 'e1',
+  });
+  daemon.on['lock.release'] = () => ({ state: 'released' });
+  const sb = await client(daemon);
+  const seen: unknown[] = [];
+  const ended = await rejection(
+    sb.lock('n', { maxHoldMs: 200 }, ({ signal }) => {
+      const until = performance.now() + 250;
+      while (performance.now() < until);
+      seen.push(signal.aborted, signal.reason);
+    }),
+  );
+  expect(seen).toMatchObject([true, { name: 'Ended', reason: 'maxHold' }]);
+  expect(ended).toMatchObject({ name: 'Ended', reason: 'maxHold' });
+});
