@@ -3,6 +3,7 @@ import {
   type Any,
   fresh,
   granted,
+  grantedAt,
   limitEvent,
   limitOf,
   queueUp,
@@ -90,6 +91,25 @@ describe('limit.penalize', () => {
       burst = (await Promise.all(asks)).map((reply: Any) => reply.state ?? reply.code);
     } while (burst.includes('LIMITED') && Date.now() < deadline);
     expect(new Set(burst)).toEqual(new Set(['granted']));
+  });
+
+  test('who waits for concurrency in the ramp is let in as its share rises, and the last one by its end', async () => {
+    const [a, b] = await Promise.all([daemon().session({ agent: 'a' }), daemon().session({ agent: 'b' })]);
+    const watcher = await watcherOf(daemon());
+    const name = await limitOf(a, 'window', { concurrency: { amount: 4 } });
+    await a.call('limit.penalize', { name, afterMs: 0 });
+    await settle(a, await reserve(a, name, { concurrency: 1 }));
+    const { event } = await limitEvent(watcher, 'limit.recovered', name);
+    // Half of four is taken; nobody gives anything back or asks for anything from here on.
+    for (let i = 0; i < 2; i++) await reserve(a, name, { concurrency: 1 });
+    const waits = [await queueUp(b, name, { concurrency: 1 }), await queueUp(b, name, { concurrency: 1 })];
+    const after: number[] = [];
+    for (const wait of waits) after.push(grantedAt(await granted(b, wait, 5000)) - Date.parse(event.time));
+    // Of two seconds: three of four are due after three quarters of them, all at their end.
+    expect(after[0]).toBeGreaterThanOrEqual(1499);
+    expect(after[1]).toBeGreaterThanOrEqual(1999);
+    expect((await usage(b, name)).concurrency).toMatchObject({ reserved: 4, remaining: 0 });
+    await Promise.all([a.call('session.close', {}), b.call('session.close', {})]);
   });
 
   test('is about one limit: another of the same account goes on', async () => {

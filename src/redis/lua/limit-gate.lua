@@ -28,14 +28,16 @@ do
     return item.phase == 'probing' and dims.none or 0
   end
 
+  -- Milliseconds until the ramp lets `n` of a dimension through; none if it never does.
   function limit.pace(item, dim, n)
     local part = share(item)
     if part == 1 then return 0 end
-    if dim.mode == 'held' then
-      local most = math.max(1, floor(dim.amount * part))
-      return (dim.total == 0 or dim.total + n <= most) and 0 or dims.none
-    end
-    return math.max(0, (dim.paceAt or 0) - turn.now)
+    if dim.mode ~= 'held' then return math.max(0, (dim.paceAt or 0) - turn.now) end
+    local sum = dim.total + n
+    if dim.total == 0 or sum <= math.max(1, floor(dim.amount * part)) then return 0 end
+    -- Nothing but time raises the share, so who waits for it has to be looked at when it has come so far.
+    if sum > dim.amount then return dims.none end
+    return math.max(1, math.ceil(item.rampAt + 2 * period(item) * sum / dim.amount - turn.now))
   end
 
   function limit.passed(item, id)
