@@ -22,7 +22,9 @@ local members = call('ZRANGEBYSCORE', due, '-inf', int(turn.lease), 'LIMIT', 0, 
 for _, member in ipairs(members) do
   local letter, name = string.sub(member, 1, 1), string.sub(member, 2)
   call('ZREM', due, member)
-  if letter == 'd' then lock.lookAll(lock.node(name))
+  if letter == 'd' then
+    lock.lookAll(lock.node(name))
+    lock.windDelay(lock.node(name))
   elseif letter == 'g' then lookEverywhere(name)
   elseif letter == 'p' then
     local node, class, from = string.match(name, '^(%Z*)%z(%Z*)%z(.*)$')

@@ -289,6 +289,31 @@ test('lock-delay: after an involuntary end nobody gets the lock at once, after a
   await b.call('lock.define', { name, change: true });
 });
 
+test.each([
+  { of: { '**': 900, a: 300 }, order: ['**', 'a'] },
+  { of: { '**': 300, a: 900 }, order: ['a', '**'] },
+])('lock-delay: who waits for all paths is looked at after the later of two delays, $order', async ({ of, order }) => {
+  const [one, other] = [await session('one'), await session('other')];
+  for (const [path, lockDelayMs] of Object.entries(of))
+    await b.call('lock.define', { name: `path:${path}`, lockDelayMs, change: true });
+  await take(one, 'path:**', { mode: 'shared' });
+  await take(other, 'path:a', { mode: 'shared' });
+  const wait = await queueUp(b, 'path:**');
+  for (const path of order) await b.call('lock.break', { name: `path:${path}`, reason: 'stuck' });
+  await granted(b, wait.grant, 5000);
+  const at = (type: string, which: (data: Any) => boolean): number[] =>
+    watcher
+      .events()
+      .filter(({ event }) => event.type === type && which(event.data))
+      .map(({ event }) => Date.parse(event.type === 'lock.lost' ? event.data.notBeforeAt : event.time));
+  const ends = at('lock.lost', ({ session: of }) => [one, other].some(({ opened }) => opened.session === of));
+  expect(ends).toHaveLength(2);
+  await told('lock.granted', wait.grant);
+  expect(at('lock.granted', ({ grant }) => grant === wait.grant)[0]).toBeGreaterThanOrEqual(Math.max(...ends));
+  await release(b, wait);
+  for (const path of order) await b.call('lock.define', { name: `path:${path}`, change: true });
+});
+
 test('break takes the lock from all its holders, with an audit event and a word to each', async () => {
   const [name, other] = [fresh(), fresh()];
   const [a, c] = [await session('a'), await session('c')];

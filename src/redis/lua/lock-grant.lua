@@ -65,6 +65,15 @@ do
       (ends and ',"endsAt":"' .. iso(ends + turn.skew) .. '"' or '') .. (more or ''), true)
   end
 
+  -- A node has one clock for both of its delays: the sooner one that is still to come.
+  function lock.windDelay(node)
+    local soonest = 1e15
+    for _, at in ipairs({ node.notBefore, node.below }) do
+      if at > turn.lease then soonest = math.min(soonest, at) end
+    end
+    if soonest < 1e15 then call('ZADD', due, int(soonest), 'd' .. node.name) end
+  end
+
   -- Nobody gets a lock at once whose holder did not give it back itself: it may still be at it.
   local function delay(grant)
     local most = 0
@@ -72,7 +81,7 @@ do
       local node = lock.node(part[1])
       if part[4] and node.lockDelayMs > 0 then
         node.notBefore = math.max(node.notBefore, turn.lease + node.lockDelayMs)
-        call('ZADD', due, int(node.notBefore), 'd' .. node.name)
+        lock.windDelay(node)
         most = math.max(most, node.notBefore)
       end
     end
@@ -81,7 +90,7 @@ do
       local node = lock.node(part[1])
       if not part[4] then
         node.below = math.max(node.below, most)
-        call('ZADD', due, int(node.below), 'd' .. node.name)
+        lock.windDelay(node)
       end
     end
     return most
