@@ -105,6 +105,10 @@ const queue = group('Queues.', {
   cancelGraceMs: timer(5_000, 'Time an active task gets to end after a cancel or its deadline.', 0),
 });
 
+const lock = group('Locks.', {
+  waitersMax: count(10_000, 'Most requests that wait for one lock; further ones are HELD at once.', 1_000_000),
+});
+
 const limit = group('Limits.', {
   waitersMax: count(10_000, 'Most reservations that wait for one limit; further ones are refused.', 1_000_000),
   rampMs: timer(60_000, 'Longest time at half the rate after a pause; another such time to the whole of it.'),
@@ -151,6 +155,7 @@ export const configSchema = z
     sweep,
     log,
     queue,
+    lock,
     limit,
     redis,
     namespacesMax: count(64, 'Most namespaces in use.', 10_000),

@@ -19,6 +19,13 @@ export interface SessionRef {
   readonly graceMs: number;
 }
 
+/** How near Redis is to its memory limit: implemented by backpressure/memory.ts. */
+export interface MemoryPort {
+  readonly short: boolean;
+  /** So many bytes of what is new are on their way. */
+  puts(bytes: number): void;
+}
+
 /** What a command may ask of the connection that called it. Implemented by gateway/connection.ts. */
 export interface ConnectionPort {
   /** Unique in this daemon. */

@@ -76,8 +76,8 @@ export class ServedNamespace implements Service {
     this.#memory = new Memory(namespace);
     this.queues = new QueueJoins(namespace, this.pool, this.#memory, config.queue);
     this.pool.bind(this.queues);
-    this.locks = new LockJoins(namespace, registry, () => this.#loops.lockDue.soon());
-    this.limits = new LimitJoins(namespace, config.limit, (ms) => this.#loops.limitDue.soon(ms));
+    this.locks = new LockJoins(namespace, registry, this.#memory, config.lock, () => this.#loops.lockDue.soon());
+    this.limits = new LimitJoins(namespace, this.#memory, config.limit, (ms) => this.#loops.limitDue.soon(ms));
     this.sessions = new SessionKeeper(namespace, {
       lost: (session) => void registry.lost(session, 'expired'),
       replaced: (session) => registry.replace({ id: session, binding: Number.POSITIVE_INFINITY }),

@@ -9,7 +9,7 @@ const stopFrom = 0.9;
 const goOnBelow = 0.87;
 /** The log keeps at least its last so many bytes: whoever is nearly up to date goes on without a gap. */
 const logBytesMin = 256 * 1024;
-/** A stored task takes about this many times its payload, counted beside the measurements. */
+/** What is stored takes about this many times the bytes that `puts` was told of. */
 const grows = 2;
 
 /**
@@ -35,7 +35,7 @@ export class Memory {
     return this.#short;
   }
 
-  /** So many bytes of tasks are on their way to Redis. */
+  /** So many bytes of tasks, grants or reservations are on their way to Redis. */
   puts(bytes: number): void {
     this.#put += bytes;
   }

@@ -22,7 +22,7 @@ export function configured(command: Command): Command {
 }
 
 /** What `work` and `run` tell their commands is named like our settings, and is none. */
-const ofChildren = /^SIGNALBOX_(TASK|LOCK)_/;
+const ofChildren = /^SIGNALBOX_(TASK_|LOCK_(NAMES|FENCE)$)/;
 
 export function settingsFrom(flags: SettingFlags, env: NodeJS.ProcessEnv = process.env): Config {
   const { config: file, port, host, stateDir, ephemeral, redisUrl, set } = flags;

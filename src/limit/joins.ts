@@ -1,4 +1,4 @@
-import type { SessionRef } from '../context.js';
+import type { MemoryPort, SessionRef } from '../context.js';
 import { Refusal } from '../errors.js';
 import { Joiner } from '../lib/joiner.js';
 import { itemRefusal } from '../protocol/batch.js';
@@ -8,7 +8,7 @@ import { type Amounts, type Ask, flat } from './ask.js';
 import { keyOf, LocalLimits } from './local.js';
 import { type Definition, type LimitRow, limitOf } from './model.js';
 
-const script = lua(import.meta.url, './reserve.lua', ['waitersMax']);
+const script = lua(import.meta.url, './reserve.lua', ['waitersMax', 'memoryShort']);
 const adoptScript = lua(import.meta.url, './adopt.lua');
 const getScript = lua(import.meta.url, './get.lua', ['name']);
 
@@ -28,6 +28,8 @@ const wordsOf = (said: string): Words => (said.startsWith('!') ? [said] : said.s
 const overflow = (): Error => new Refusal('UNAVAILABLE', 'too many requests wait for Redis', { afterMs: 200 });
 const isAway = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAVAILABLE';
 const away: Words = ['!UNAVAILABLE {"message":"Redis is away, and the limit is closed meanwhile","afterMs":500}'];
+/** About what a reservation, or what is remembered of it, takes in Redis, as Memory counts. */
+const itemBytes = 250;
 /** Rows that one script adopts. */
 const adoptMax = 100;
 /** Limits whose definition was asked for. */
@@ -41,14 +43,21 @@ export class LimitJoins {
   readonly #namespace: Namespace;
   readonly #lookAfter: (ms: number) => void;
   readonly #waitersMax: number;
+  readonly #memory: MemoryPort;
   readonly #joiner: Joiner<Item, Words>;
   readonly #local = new LocalLimits();
   readonly #known = new Set<string>();
   #adopting: Promise<void> | undefined;
 
   /** `lookAfter`: in so many milliseconds a refill lets somebody in, and a sweep must see to it. */
-  constructor(namespace: Namespace, { waitersMax }: { waitersMax: number }, lookAfter: (ms: number) => void) {
+  constructor(
+    namespace: Namespace,
+    memory: MemoryPort,
+    { waitersMax }: { waitersMax: number },
+    lookAfter: (ms: number) => void,
+  ) {
     this.#namespace = namespace;
+    this.#memory = memory;
     this.#waitersMax = waitersMax;
     this.#lookAfter = lookAfter;
     this.#joiner = new Joiner((items) => this.#run(items), {
@@ -116,9 +125,10 @@ export class LimitJoins {
   async #run(items: readonly Item[]): Promise<Words[]> {
     try {
       await this.adopt();
-      const args: (string | number)[] = [this.#waitersMax, items.length];
+      const args: (string | number)[] = [this.#waitersMax, this.#memory.short ? 1 : '', items.length];
       for (const { reservation } of items) args.push(reservation);
       for (const item of items) for (const arg of item.args) args.push(arg);
+      this.#memory.puts(items.length * itemBytes);
       const [results, soonest] = await this.#namespace.call<[string[], string]>(script, args);
       this.look(soonest);
       this.#learn(items);

@@ -7,6 +7,7 @@
 -- Answers for each '!CODE …' or words parted by tabs; and milliseconds to the next moment at which one of the limits needs
 -- a look.
 -- @include limit-wait
+-- @include memory-short
 local function keyed(at, count)
   local amounts = {}
   for i = at, at + 2 * (count - 1), 2 do amounts[ARGV[i]] = tonumber(ARGV[i + 1]) end
@@ -64,6 +65,7 @@ local function reserve(id, at)
   if not item then return '!NOT_FOUND {"message":"no such limit; limit.define makes one","limit":' .. json(name) .. '}' end
   if item.waiting > 0 and item.look then limit.pump(item); r = limit.load(id) end
   if r then return again(item, id, r, owner, key) end
+  if memoryIsShort() then return memoryRefusal end
   local cost, never = keyed(at + 9, count), nil
   for dimension, n in pairs(cost) do
     local dim = item.dims[dimension]

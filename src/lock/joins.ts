@@ -1,4 +1,4 @@
-import type { SessionRef } from '../context.js';
+import type { MemoryPort, SessionRef } from '../context.js';
 import { Refusal } from '../errors.js';
 import { Joiner } from '../lib/joiner.js';
 import { itemRefusal } from '../protocol/batch.js';
@@ -8,7 +8,7 @@ import { Durability } from './durability.js';
 import { Grants, type NewsRow, type Sessions } from './grants.js';
 import { isPath } from './path.js';
 
-const script = lua(import.meta.url, './acquire.lua');
+const script = lua(import.meta.url, './acquire.lua', ['waitersMax', 'memoryShort']);
 
 /** One lock of a request: word x, s, p, or d where neither mode nor permits was said. */
 export interface AskedLock {
@@ -35,6 +35,8 @@ interface Item {
   readonly text: string;
   /** What it costs a script: a path counts for each directory above it. */
   readonly nodes: number;
+  /** What it brings to Redis, roughly. */
+  readonly bytes: number;
 }
 /** What Lua says of one item, and the epoch it said it in. */
 interface Said {
@@ -45,6 +47,9 @@ interface Said {
 export type Acquired =
   | { readonly state: 'held'; fence: number; validMs: number; maxHoldMs?: number; epoch: string; durability: string }
   | { readonly state: 'waiting'; place: number; held: Record<string, unknown> };
+
+/** About what a grant, or a wait for one, takes in Redis at each of its nodes beside its text, as Memory counts. */
+const nodeBytes = 400;
 
 /** So many nodes a script: Redis serves nobody else meanwhile. */
 const nodesMax = 500;
@@ -57,16 +62,26 @@ const overflow = (): Error => new Refusal('UNAVAILABLE', 'too many requests wait
  */
 export class LockJoins {
   readonly #namespace: Namespace;
+  readonly #memory: MemoryPort;
+  readonly #waitersMax: number;
   readonly #joiner: Joiner<Item, Said>;
   /** A queue was too long for one script: the sweep goes on with it. */
   readonly goOn: () => void;
   readonly grants: Grants;
   readonly durability: Durability;
 
-  constructor(namespace: Namespace, sessions: Sessions, goOn: () => void) {
+  constructor(
+    namespace: Namespace,
+    sessions: Sessions,
+    memory: MemoryPort,
+    { waitersMax }: { waitersMax: number },
+    goOn: () => void,
+  ) {
     this.#namespace = namespace;
     this.durability = new Durability(namespace);
     this.grants = new Grants(sessions, () => this.durability.word);
+    this.#memory = memory;
+    this.#waitersMax = waitersMax;
     this.goOn = goOn;
     this.#joiner = new Joiner((items) => this.#run(items), {
       itemsMax: 50,
@@ -92,7 +107,7 @@ export class LockJoins {
   }
 
   async release({ id, binding }: SessionRef, grant: string): Promise<string> {
-    const [said] = await this.#joiner.add([{ text: `r\0${id}\0${binding}\0${grant}\0`, nodes: 1 }]);
+    const [said] = await this.#joiner.add([{ text: `r\0${id}\0${binding}\0${grant}\0`, nodes: 1, bytes: 0 }]);
     return said!.words[0]!;
   }
 
@@ -109,8 +124,10 @@ export class LockJoins {
   async #run(items: readonly Item[]): Promise<Said[]> {
     const news = this.grants.begin();
     try {
-      const texts = items.map(({ text }) => text);
-      const reply = await this.#namespace.call<[string[][], string, number, NewsRow[]]>(script, texts);
+      const args: (string | number)[] = [this.#waitersMax, this.#memory.short ? 1 : ''];
+      for (const { text } of items) args.push(text);
+      this.#memory.puts(items.reduce((sum, { bytes }) => sum + bytes, 0));
+      const reply = await this.#namespace.call<[string[][], string, number, NewsRow[]]>(script, args);
       const [results, epoch, left, rows] = reply;
       news(rows, epoch);
       if (left === 1) this.goOn();
@@ -131,5 +148,6 @@ function itemOf(session: string, binding: number, ask: Ask): Item {
   }
   const times = `${waitMs}\0${leaseMs}\0${maxHoldMs}`;
   const head = `a\0${session}\0${binding}\0${grant}\0${owner}\0${times}\0${release ? 1 : 0}\0${reclaim}\0${locks.length}`;
-  return { text: `${head}\0${rows}${reason}`, nodes };
+  const text = `${head}\0${rows}${reason}`;
+  return { text, nodes, bytes: text.length + nodes * nodeBytes };
 }

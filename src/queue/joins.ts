@@ -1,3 +1,4 @@
+import type { MemoryPort } from '../context.js';
 import { Refusal } from '../errors.js';
 import { Joiner } from '../lib/joiner.js';
 import type { Namespace } from '../redis/namespace.js';
@@ -40,12 +41,6 @@ export interface Release extends Speaker {
   readonly reason: 'released' | 'undelivered' | 'drained';
   readonly afterMs: number | undefined;
   readonly saved: string;
-}
-
-/** How near Redis is to its memory limit: implemented by backpressure/memory.ts. */
-export interface MemoryPort {
-  readonly short: boolean;
-  puts(bytes: number): void;
 }
 
 /** Completions and new tasks that are done together or not at all. */

@@ -344,3 +344,29 @@ test('hundreds of readers behind a writer are all granted, however many a script
   await Promise.all(waits.map((wait) => release(b, wait)));
   expect(await leftoversOf(world, name)).toEqual([]);
 });
+
+test('a lock has a bound of waiters: one more is HELD at once, as one that would not wait', async () => {
+  const small = await startWorld({ 'lock.waitersMax': 3 });
+  try {
+    const [one, other] = [await small.daemon.session(), await small.daemon.session()];
+    const [name, free] = ['path:crowded/file', 'path:crowded/other'];
+    await take(one, name);
+    const waits = [];
+    for (let i = 0; i < 3; i++) waits.push(await queueUp(other, name));
+    const refused = await other.refused('lock.acquire', { name, waitMs: 60_000 });
+    expect(refused).toMatchObject({
+      code: 'HELD',
+      retry: true,
+      message: expect.stringContaining('wait'),
+      details: { lock: name, place: 4, waiting: 3, holder: { session: one.opened.session } },
+    });
+    // Those that wait are asked again and stay; a lock beside it, whose directories they wait at, has room.
+    expect((await queueUp(other, name, { grant: waits[0].grant })).place).toBe(1);
+    await take(one, free);
+    await queueUp(other, free);
+    await other.call('lock.release', { grant: waits[0].grant });
+    await queueUp(other, name);
+  } finally {
+    await small.stop();
+  }
+});

@@ -1,6 +1,7 @@
 -- One acquire, and what it answers. Nothing here is refused by an error: what was found dead on the way has been ended by
 -- then, with its events, and must be written.
 -- @include lock-deadlock
+-- @include memory-short
 do
   -- Whether the lease of its own is over although no sweep has seen it yet.
   local function lapsed(id, grant)
@@ -96,6 +97,14 @@ do
       return most + 1
     end
 
+    -- How many wait for one of its locks, if no more of them may.
+    local function crowded(parts)
+      for _, part in ipairs(parts) do
+        local waits = part[4] and lock.node(part[1]).waits or 0
+        if waits >= tonumber(waitersMax) then return waits end
+      end
+    end
+
     -- What stands in the way, as members of `details`.
     local function because(parts, ticket, why, node, class, ends)
       local members = '"place":' .. int(placeOf(parts, ticket))
@@ -181,6 +190,8 @@ do
       if not known.alive or known.binding ~= item.binding then return text('!SESSION_LOST') end
       local before = lock.load(item.id)
       if before then return again(item, before) end
+      -- What was held before the store was lost is no more than there was.
+      if not item.reclaim and memoryIsShort() then return text(memoryRefusal) end
       local parts, refusal = plan(item.rows)
       if not parts then return refusal end
       local grant = { state = 'new', session = item.session, agent = known.agent, owner = item.owner, rows = item.rows,
@@ -197,7 +208,9 @@ do
         return held(grant)
       end
       local members = because(parts, '~', why, node, class, ends)
-      if item.waitMs == 0 then return text('!HELD', '{' .. members .. '}') end
+      local full = item.waitMs > 0 and crowded(parts)
+      if full then members = members .. ',"message":"as many wait for it as may","waiting":' .. int(full) end
+      if item.waitMs == 0 or full then return text('!HELD', '{' .. members .. '}') end
       grant.ticket = '~'
       local cycle = lock.deadlock(grant)
       if cycle then return text('!DEADLOCK', '{"cycle":' .. cycle .. '}') end

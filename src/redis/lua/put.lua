@@ -4,6 +4,7 @@
 -- and not make another. So the id is looked up before anything else, even before the queue's bound.
 -- @include admission
 -- @include kinds
+-- @include memory-short
 local puts = { items = {}, results = {} }
 
 -- Groups and items stand in ARGV from `at`: number of groups, each queue, kind, tenant, priority; number of items, each
@@ -105,17 +106,6 @@ local function depthOf(queue)
       call('ZCARD', P .. 'scheduled:' .. queue)
   end
   return depths[queue]
-end
-
--- The daemon reckons that Redis is near its memory limit (backpressure/memory.ts); only then is Redis itself asked.
-local short
-local function memoryIsShort()
-  if short == nil then
-    local info = memoryShort == '1' and call('INFO', 'memory')
-    local max = info and tonumber(string.match(info, 'maxmemory:(%d+)')) or 0
-    short = max > 0 and tonumber(string.match(info, 'used_memory:(%d+)')) >= 0.87 * max
-  end
-  return short
 end
 
 local function checkRoom(item, kindsMax)
