@@ -4,6 +4,7 @@ import { Joiner } from '../lib/joiner.js';
 import type { Service } from '../lib/service.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
+import { LongestTtl } from './longest-ttl.js';
 
 const renewScript = lua(import.meta.url, './renew.lua');
 
@@ -46,6 +47,7 @@ export class SessionKeeper implements Service {
   readonly #hooks: KeeperHooks;
   readonly #kept = new Map<string, Kept>();
   readonly #renewals: Joiner<Row, Renewed>;
+  readonly #ttls = new LongestTtl();
   #timer: NodeJS.Timeout | undefined;
   #tickMs = 1000;
   #running = false;
@@ -80,6 +82,7 @@ export class SessionKeeper implements Service {
   attach(ref: SessionRef): void {
     const now = performance.now();
     this.#kept.set(ref.id, { ref, heardAt: now, renewedAt: now, sending: false });
+    this.#saw(ref, now);
     // The clock turns fast enough for the shortest session here, and no faster.
     const tickMs = Math.max(10, Math.min(1000, ref.ttlMs / 12));
     if (tickMs < this.#tickMs) {
@@ -118,7 +121,13 @@ export class SessionKeeper implements Service {
     return kept?.ref.binding === ref.binding ? kept : undefined;
   }
 
+  #saw({ ttlMs }: SessionRef, at: number): void {
+    this.#ttls.saw(ttlMs, at);
+    this.#namespace.longestTtlMs = this.#ttls.ms;
+  }
+
   #learn(ref: SessionRef, { state }: Renewed, heardAt: number): void {
+    if (state === 'renewed') this.#saw(ref, performance.now());
     const kept = this.#mine(ref);
     if (!kept) return;
     if (state === 'renewed') kept.renewedAt = Math.max(kept.renewedAt, heardAt);
@@ -137,6 +146,8 @@ export class SessionKeeper implements Service {
 
   #tick(): void {
     const now = performance.now();
+    this.#ttls.forget(now);
+    this.#namespace.longestTtlMs = this.#ttls.ms;
     for (const kept of this.#kept.values()) {
       const due = kept.heardAt > kept.renewedAt && now - kept.renewedAt >= kept.ref.ttlMs / 6;
       if (due && !kept.sending) this.#send(kept);

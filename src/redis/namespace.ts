@@ -27,6 +27,8 @@ export class Namespace {
   readonly #eventsMax: number;
   readonly #ttlMs: number;
   readonly #keys: readonly [string, string];
+  /** The longest time to live that a session may still rely on, as the daemon knows without Redis (lease/longest-ttl.ts). */
+  longestTtlMs = 0;
   #fence = '0';
   #position = '';
 
@@ -64,7 +66,7 @@ export class Namespace {
         this.#fence,
         this.#position,
         this.#eventsMax,
-        this.#ttlMs,
+        Math.max(this.#ttlMs, this.longestTtlMs),
         ...args,
       ]);
     } catch (error) {

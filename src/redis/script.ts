@@ -38,9 +38,10 @@ export function lua(from: string, file: string, args: readonly string[] = []): S
 
 /**
  * What every script gets first: the calling daemon's id, the highest fence and the last position it has seen
- * (`epoch:offset`), the log's bound in events, and the default time to live of a session. redis/namespace.ts fills them in.
+ * (`epoch:offset`), the log's bound in events, and the longest time to live of a session that it knows of, at least the default.
+ * redis/namespace.ts fills them in.
  */
-export const commonArgs = ['daemon', 'fenceFloor', 'seenPosition', 'eventsMax', 'ttlDefault'] as const;
+export const commonArgs = ['daemon', 'fenceFloor', 'seenPosition', 'eventsMax', 'ttlLongest'] as const;
 
 function include(body: string, seen: Set<string>): string {
   return body.replace(/^-- *@include (\S+)$/gm, (_, name: string) => {

@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import {
   type Any,
+  freeze,
   fresh,
   granted,
   queueUp,
@@ -108,6 +109,42 @@ test('in the grace a holder claims back what the store has lost, under a higher 
   ).toMatchObject({
     code: 'STALE_FENCE',
   });
+});
+
+test.each([
+  ['the same daemon', false],
+  ['another daemon', true],
+])(
+  'after FLUSHALL newcomers wait for the longest session there was, of %s, though nothing of it is stored',
+  async (_, elsewhere) => {
+    const { b } = await begin();
+    const daemon = elsewhere ? await world.another() : world.daemon;
+    const ttlMs = 4 * graceMs;
+    const a = await daemon.session({ agent: 'a', ttlMs });
+    const name = fresh();
+    await take(a, name);
+    await a.call('ping');
+    const sure = performance.now() + ttlMs * 0.98;
+    freeze(a);
+    await flush();
+    await newSession(b);
+    const wait = await queueUp(b, name);
+    await granted(b, wait.grant);
+    expect(performance.now()).toBeGreaterThan(sure);
+  },
+);
+
+test('after FLUSHALL a session that ended long before holds nobody back', async () => {
+  const { a, b } = await begin();
+  const long = await world.daemon.session({ agent: 'long', ttlMs: 2 * graceMs });
+  await long.call('session.close', {});
+  // By the clock of its own promise, which nothing announces.
+  await new Promise((resolve) => setTimeout(resolve, 2 * graceMs + 500));
+  await flush();
+  await newSession(b);
+  const refused = await b.refused('lock.acquire', { name: fresh() });
+  expect(refused.afterMs).toBeLessThanOrEqual(graceMs);
+  await a.close();
 });
 
 test('a Redis that restarts with its data keeps every holder, and newcomers wait for the grace', async () => {

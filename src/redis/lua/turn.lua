@@ -11,7 +11,8 @@
 --
 -- Grace: what a new epoch may have lost includes who held which lock. Unless everything was written in order (the stop mark
 -- of a daemon, after the last fence there was), locks are granted to newcomers only when the longest lived session would
--- have run out; until then holders reclaim.
+-- have run out; until then holders reclaim. Where the store knows no session any more the daemons do, each its own: the
+-- one that comes first begins the grace, every other one makes it as long as its sessions need.
 --
 -- Lease clock: TIME minus skew. When TIME is 5 s ahead of the last seen (an outage, a stopped machine, a jump) or behind
 -- it, the difference goes into skew: leases stand still instead of all running out at once.
@@ -95,11 +96,14 @@ do
   turn.sinceSeen = stored[6] and ahead or 5000
   turn.lease = turn.now - turn.skew
   if turn.unclean then
-    local longest = tonumber(ttlDefault)
+    local longest = tonumber(ttlLongest)
     for _, id in ipairs(call('ZREVRANGE', P .. 'sessions', 0, 999)) do
       longest = math.max(longest, tonumber(call('HGET', P .. 'session:' .. id, 'ttlMs') or 0))
     end
-    turn.graceUntil = turn.lease + longest
+    turn.graceUntil, turn.graced = turn.lease + longest, true
+  elseif seenEpoch and seenEpoch ~= turn.epoch and not turn.newEpoch and turn.graceUntil > turn.lease then
+    -- Begun by another daemon, which knew nothing of the sessions of this one.
+    turn.graceUntil, turn.graced = math.max(turn.graceUntil, turn.lease + tonumber(ttlLongest)), true
   end
 end
 
@@ -111,8 +115,12 @@ end
 -- Writes the entry and the counters; answers what the daemon remembers as seen, then the script's own reply.
 function turn.close(reply)
   local count = turn.events
-  if count == 0 and turn.sinceSeen < 250 and not turn.touched then
+  if count == 0 and turn.sinceSeen < 250 and not turn.touched and not turn.graced then
     return { int(turn.last), turn.epoch .. ':' .. int(turn.offset), reply }
+  end
+  if turn.graced then
+    call('HSET', KEYS[1], 'graceUntil', int(turn.graceUntil))
+    call('ZADD', P .. 'lockDue', int(turn.graceUntil), 'g')
   end
   if count > 0 then
     local second = floor(turn.now / 1000)
@@ -123,10 +131,6 @@ function turn.close(reply)
     if turn.newEpoch then
       call('ZADD', P .. 'epochs', int(turn.first), turn.epoch)
       call('HDEL', KEYS[1], 'clean')
-    end
-    if turn.unclean then
-      call('HSET', KEYS[1], 'graceUntil', int(turn.graceUntil))
-      call('ZADD', P .. 'lockDue', int(turn.graceUntil), 'g')
     end
     turn.offset = turn.offset + count
     local names = {}
