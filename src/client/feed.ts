@@ -2,9 +2,9 @@ import { Refusal } from '../errors.js';
 import { type Attribute, matchesType } from '../protocol/filter.js';
 import { formatPosition, type Position, parsePosition } from '../protocol/position.js';
 import { Closed } from './errors.js';
-import type { Requests } from './requests.js';
+import type { Done, Requests } from './requests.js';
 import type { Frame } from './socket.js';
-import { type Delivery, type FeedEvent, type Gap, type Listener, Subscription } from './subscription.js';
+import { type Delivery, type FeedEvent, type Gap, jump, type Listener, Subscription } from './subscription.js';
 import { Valve, type ValvePorts } from './valve.js';
 
 export interface SubscribeOptions {
@@ -56,6 +56,9 @@ export class Feed {
   private online = false;
   /** The daemon went on from another place than we asked for; told before the next line, unless that is the gap itself. */
   private owed: Gap | undefined;
+  /** Requests about the cursor that have no answer yet: until then nobody knows whether there is one, and where. */
+  private unsettled = 0;
+  private onSettled: (() => void) | undefined;
 
   constructor(requests: Requests, ports: FeedPorts) {
     this.requests = requests;
@@ -84,7 +87,7 @@ export class Feed {
     const sub: Sub = { subscription, options, live: false, wire: undefined, ready };
     this.subs.add(sub);
     this.byType.clear();
-    if (this.online && !this.valve.isStopped) this.declare(sub, options.from);
+    if (this.online) this.introduce(sub);
     await answered;
     return subscription;
   }
@@ -94,6 +97,7 @@ export class Feed {
     this.online = true;
     this.valve.connected();
     if (!this.valve.isStopped) this.start();
+    else for (const sub of this.subs) if (!sub.live) this.introduce(sub);
   }
 
   offline(): void {
@@ -108,8 +112,9 @@ export class Feed {
 
   event(frame: Frame): void {
     const offset = frame.offset as number;
-    if (!this.at || this.valve.isStopped || offset <= this.at.offset) return;
+    if (!this.at || this.valve.isStopped) return;
     this.tellOwed();
+    if (offset <= this.at.offset) return;
     this.at = { epoch: this.at.epoch, offset };
     const event = frame.event as FeedEvent;
     let delivery: Delivery | undefined;
@@ -155,13 +160,21 @@ export class Feed {
 
   /** All at once, so that they leave in one message: only there may several name a place to begin. */
   private start(): void {
+    // What was awaited to begin again may be the end of the socket: the next one begins it.
+    if (!this.online) return;
     const { position } = this;
     this.requests.flush();
     for (const sub of this.subs) {
       const { from } = sub.options;
-      this.declare(sub, (sub.live || from === undefined || from === 'new' ? position : undefined) ?? from);
+      this.declare(sub, (sub.live || !hasOwnPlace(sub.options) ? position : undefined) ?? from);
     }
     this.requests.flush();
+  }
+
+  /** Nobody new waits for one that is full: while the feed is halted, it is told whether the daemon takes it. */
+  private introduce(sub: Sub): void {
+    this.declare(sub, sub.options.from);
+    this.valve.extend();
   }
 
   private declare(sub: Sub, from: SubscribeOptions['from']): void {
@@ -175,15 +188,33 @@ export class Feed {
   }
 
   private answered(sub: Sub, wire: string, from: string, asked: string | undefined): void {
-    // Closed meanwhile, or halted while the answer was on its way: it will be declared again when it goes on.
-    const isUnwanted = !this.subs.has(sub) || sub.wire !== undefined || this.valve.isStopped;
-    if (isUnwanted) this.unsubscribe(wire, () => {});
-    else sub.wire = wire;
+    if (!this.subs.has(sub) || this.valve.isStopped) {
+      this.answeredInVain(sub, wire, from);
+      return;
+    }
+    sub.wire = wire;
     const isFirst = ![...this.subs].some((other) => other !== sub && other.wire !== undefined);
-    const to = parsePosition(from);
-    if (asked !== undefined && isFirst && asked !== from) this.owed = jump(asked, from);
     // The first one sets the cursor; a later one is told how far it is, which we know from its lines.
-    if (to && (isFirst || !this.at)) this.at = to;
+    if (isFirst) this.owed = asked !== undefined && asked !== from ? jump(asked, from) : undefined;
+    // What is owed moves the place when it is told: a cut before that asks from the old one again.
+    if ((isFirst && !this.owed) || !this.at) this.at = parsePosition(from);
+    sub.live = true;
+    sub.ready();
+  }
+
+  /**
+   * Closed meanwhile, or halted while the answer was on its way: it is declared again when the feed goes on. The daemon
+   * may have given it a cursor of its own by then, further on than the one that was ended: that is not our place.
+   */
+  private answeredInVain(sub: Sub, wire: string, from: string): void {
+    this.unsubscribe(wire, () => {});
+    if (!this.subs.has(sub)) return;
+    if (![...this.subs].some(({ live }) => live)) this.at = parsePosition(from);
+    else if (!sub.live && hasOwnPlace(sub.options)) {
+      const message = '`from` may come with the first subscription only: the others go on from where that one is';
+      this.refused(sub, new Refusal('BAD_POSITION', message));
+      return;
+    }
     sub.live = true;
     sub.ready();
   }
@@ -220,25 +251,29 @@ export class Feed {
     this.owed = undefined;
   }
 
-  /** The valve halts the cursor: everything is unsubscribed, the position stays. */
+  /** The valve halts the cursor: everything is unsubscribed, what is being declared as soon as it is answered. */
   private stop(done: () => void): void {
     const wires = [...this.subs].flatMap((sub) => sub.wire ?? []);
     for (const sub of this.subs) sub.wire = undefined;
-    let left = wires.length;
-    if (left === 0) {
-      done();
-      return;
-    }
-    for (const wire of wires) this.unsubscribe(wire, () => --left === 0 && done());
+    for (const wire of wires) this.unsubscribe(wire, () => {});
+    if (this.unsettled === 0) done();
+    else this.onSettled = done;
   }
 
   private unsubscribe(subscription: string, done: () => void): void {
     this.call('feed.unsubscribe', JSON.stringify({ subscription }), done);
   }
 
-  private call(op: string, params: string, done: (error: Error | undefined, ok: Frame) => void): void {
+  private call(op: string, params: string, done: Done): void {
     const { timeoutMs } = this.ports;
-    this.requests.send(op, params, { lane: 'direct', repeat: false, timeoutMs }, done);
+    this.unsettled++;
+    this.requests.send(op, params, { lane: 'direct', repeat: false, timeoutMs }, (error, ok, sentAt) => {
+      done(error, ok, sentAt);
+      if (--this.unsettled > 0) return;
+      const { onSettled } = this;
+      this.onSettled = undefined;
+      onSettled?.();
+    });
   }
 
   private tellOwed(): void {
@@ -253,16 +288,11 @@ export class Feed {
   }
 }
 
+const hasOwnPlace = ({ from }: SubscribeOptions): boolean => from !== undefined && from !== 'new';
+
 function matchesWhere(where: SubscribeOptions['where'], data: unknown): boolean {
   if (!where) return true;
   const attributes = (data ?? {}) as Record<string, unknown>;
   for (const name in where) if (attributes[name] !== where[name as Attribute]) return false;
   return true;
-}
-
-/** The daemon's own `gap` says more; this stands in for it where none comes. */
-function jump(from: string, to: string): Gap {
-  const [was, is] = [parsePosition(from), parsePosition(to)];
-  if (!was || !is || was.epoch !== is.epoch) return { from, to, reason: 'fork' };
-  return { from, to, lost: Math.max(0, is.offset - was.offset), reason: 'trimmed' };
 }

@@ -1,3 +1,4 @@
+import { parsePosition } from '../protocol/position.js';
 import { Closed } from './errors.js';
 
 /** An event as every subscriber gets it. `data` is whatever its publisher sent. */
@@ -173,3 +174,10 @@ export class Subscription implements AsyncIterable<Delivery> {
 const isOurClose = (error: Error): boolean => error instanceof Closed && error.code === 1000;
 
 const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));
+
+/** The daemon's own `gap` says more; this stands in for it where none comes. */
+export function jump(from: string, to: string): Gap {
+  const [was, is] = [parsePosition(from), parsePosition(to)];
+  if (!was || !is || was.epoch !== is.epoch) return { from, to, reason: 'fork' };
+  return { from, to, lost: Math.max(0, is.offset - was.offset), reason: 'trimmed' };
+}

@@ -3,7 +3,7 @@ export interface ValvePorts {
   resume(): void;
   /** True while answers are awaited on the socket, or work may come over it. */
   isNeeded(): boolean;
-  /** Ends the cursor on the daemon and calls back when it has. */
+  /** Ends the cursor on the daemon and calls back when it has, and nothing on its way can make another one. */
   stop(done: () => void): void;
   /** Begins it again from our position. */
   start(): void;
@@ -56,6 +56,11 @@ export class Valve {
     if (this.state !== 'paused') return;
     this.unpause();
     this.stop();
+  }
+
+  /** Something was asked about the cursor while it is halted: it begins again after that was answered. */
+  extend(): void {
+    if (this.state === 'stopped') this.stop();
   }
 
   /** A new socket: it is read, and has no cursor yet. */

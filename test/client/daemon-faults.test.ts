@@ -113,6 +113,29 @@ test('a slow iterator beside a fast log sees all of it', async () => {
   expect(got).toEqual(Array.from({ length: total }, (_, n) => n));
 });
 
+test('F3: a subscription made while another one is full costs neither of them an event', async () => {
+  const sb = await client({ feedBuffer: 50 });
+  const publisher = await client({ agent: 'a2' });
+  const total = 2000;
+  const got: unknown[] = [];
+  const gate = deferred();
+  const all = deferred();
+  await sb.subscribe({ types: ['full.x'] }, (delivery) => {
+    const { n } = (delivery.event?.data ?? {}) as { n?: number };
+    if (got.push(n ?? delivery) === total) all.resolve();
+    return gate.promise;
+  });
+  const fill = 'x'.repeat(500);
+  await Promise.all(Array.from({ length: total }, (_, n) => publisher.publish('full.x', { n, fill })));
+  const other = deferred<unknown>();
+  await sb.subscribe({ types: ['other.x'] }, ({ event }) => other.resolve(event?.data));
+  await publisher.publish('other.x', 'seen');
+  gate.resolve();
+  expect(await other.promise).toBe('seen');
+  await all.promise;
+  expect(got).toEqual(Array.from({ length: total }, (_, n) => n));
+});
+
 test('L1: a link that goes silent: the handler is told in time, its result is dropped, the task runs again elsewhere', async () => {
   const { sb, link } = await behind({ ttlMs: 600 });
   const q = queue();

@@ -147,6 +147,24 @@ test.each([true, false])(
   },
 );
 
+test('a loss that was answered but not told yet is not forgotten over a cut and the next loss', async () => {
+  const daemon = await fakeDaemon();
+  const { sb, got } = await watching(daemon);
+  daemon.peer.send(event(101));
+  await sb.ping();
+  let tail = 150;
+  daemon.on['feed.subscribe'] = () => ({ subscription: 's', from: `e1:${tail}`, head: 'e1:300', missed: 0 });
+  daemon.peer.cut();
+  await daemon.asked('feed.subscribe', ({ peer }) => peer.number === 1);
+  await sb.ping();
+  tail = 200;
+  daemon.peer.cut();
+  await daemon.asked('feed.subscribe', ({ peer }) => peer.number === 2);
+  daemon.peer.send(event(201));
+  await sb.ping();
+  expect(offsets(got)).toEqual([101, { from: 'e1:101', to: 'e1:200', lost: 99, reason: 'trimmed' }, 201]);
+});
+
 test('onGap error: the refusal of a first position is for the caller, that of a resume ends the subscription', async () => {
   const daemon = await fakeDaemon();
   const lost = refuse('POSITION_LOST', { details: { reason: 'trimmed', tail: 'e1:50', head: 'e1:100', lost: 45 } });

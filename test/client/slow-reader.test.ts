@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
-import { type Asked, event, type FakeDaemon, silence } from './fake-daemon.js';
-import { client, fakeDaemon, useRig } from './rig.js';
+import type { Delivery, Signalbox } from '../../src/client/index.js';
+import { type Asked, type Deferred, deferred, event, type FakeDaemon, silence } from './fake-daemon.js';
+import { client, fakeDaemon, rejection, useRig } from './rig.js';
 
 useRig();
 
@@ -126,4 +127,91 @@ test('a worker beside a slow iterator keeps its session proved', async () => {
   await sb.subscribe({ types: ['>'] });
   await daemon.when(() => daemon.all('ping').length > 8);
   expect(reason).toBeUndefined();
+});
+
+/** A subscription that is full at 200, the socket not read: what it stored is given out once the gate opens. */
+async function full(daemon: FakeDaemon): Promise<{ sb: Signalbox; got: Delivery[]; gate: Deferred<void> }> {
+  const sb = await client(daemon, { feedBuffer: 50 });
+  const got: Delivery[] = [];
+  const gate = deferred();
+  await sb.subscribe({ types: ['>'] }, (delivery) => {
+    got.push(delivery);
+    return gate.promise;
+  });
+  await daemon.asked('feed.subscribe');
+  daemon.peer.send(...Array.from({ length: 100 }, (_, i) => event(101 + i)));
+  while (sb.position !== 'e1:200') await new Promise((next) => setImmediate(next));
+  return { sb, got, gate };
+}
+
+test('a second subscription made while another is full does not move the place to go on from', async () => {
+  const daemon = await fakeDaemon();
+  const { sb, got, gate } = await full(daemon);
+  // The daemon ended the cursor before it had looked up where the new one begins: at the head.
+  daemon.on['feed.subscribe'] = () => ({ subscription: 'late', from: 'e1:600', head: 'e1:600', missed: 0 });
+  const second: Delivery[] = [];
+  await sb.subscribe({ types: ['note.>'] }, (delivery) => second.push(delivery));
+  const [asked, ended] = [await daemon.asked('feed.subscribe'), await daemon.asked('feed.unsubscribe')];
+  expect([asked.params, ended.params]).toEqual([{ types: ['note.>'] }, { subscription: 'sub1' }]);
+  expect(asked.message).toBe(ended.message);
+  expect((await daemon.asked('feed.unsubscribe')).params).toEqual({ subscription: 'late' });
+  expect(sb.position).toBe('e1:200');
+  delete daemon.on['feed.subscribe'];
+  gate.resolve();
+  for (const types of [['>'], ['note.>']])
+    expect((await daemon.asked('feed.subscribe')).params).toEqual({ types, from: 'e1:200', onGap: 'skip' });
+  daemon.peer.send(event(201));
+  await sb.ping();
+  expect(second.map(({ position }) => position)).toEqual(['e1:201']);
+  while (got.length < 101) await new Promise((next) => setImmediate(next));
+  expect(got.at(-1)).toMatchObject({ offset: 201 });
+});
+
+test('the cursor does not begin again before a subscription on its way is answered and ended', async () => {
+  const daemon = await fakeDaemon();
+  const { sb, gate } = await full(daemon);
+  const answer = deferred<object>();
+  daemon.on['feed.subscribe'] = () => answer.promise;
+  const second = sb.subscribe({ types: ['note.>'] }, () => {});
+  await daemon.asked('feed.subscribe');
+  gate.resolve();
+  await daemon.asked('feed.unsubscribe');
+  // Time enough to begin again, if it did: its answers come in order.
+  await sb.ping();
+  await sb.ping();
+  expect(daemon.all('feed.subscribe')).toHaveLength(2);
+  delete daemon.on['feed.subscribe'];
+  answer.resolve({ subscription: 'late', from: 'e1:600', head: 'e1:600', missed: 0 });
+  await second;
+  expect((await daemon.asked('feed.unsubscribe')).params).toEqual({ subscription: 'late' });
+  expect((await daemon.asked('feed.subscribe')).params).toEqual({ types: ['>'], from: 'e1:200', onGap: 'skip' });
+});
+
+test('a loop that makes a subscription of its own while the feed is halted is answered', async () => {
+  const daemon = await fakeDaemon();
+  const { sb } = await full(daemon);
+  await sb.ping();
+  await daemon.asked('feed.unsubscribe');
+  await sb.subscribe({ types: ['note.>'] }, () => {});
+  await daemon.asked('feed.unsubscribe');
+  expect(await rejection(sb.subscribe({ types: ['x'], from: 'all' }))).toMatchObject({ code: 'BAD_POSITION' });
+  daemon.peer.cut();
+  await sb.subscribe({ types: ['y.>'] }, () => {});
+  expect(daemon.all('feed.subscribe').filter(({ peer }) => peer.number === 1)).toHaveLength(1);
+  expect(sb.position).toBe('e1:200');
+});
+
+test('a cut while the cursor is being ended: the next connection begins it, once, behind its session', async () => {
+  const daemon = await fakeDaemon();
+  const { sb, gate } = await full(daemon);
+  daemon.on['feed.unsubscribe'] = () => silence;
+  void sb.queue.stats({ queue: 'q' }).catch(() => {});
+  await daemon.asked('feed.unsubscribe');
+  gate.resolve();
+  daemon.peer.cut();
+  await daemon.asked('feed.subscribe', ({ peer }) => peer.number === 1);
+  await sb.ping();
+  const again = daemon.log.filter(({ peer }) => peer.number === 1).map(({ op }) => op);
+  expect(again.filter((op) => op === 'feed.subscribe')).toHaveLength(1);
+  expect(again[0]).toBe('session.open');
 });
