@@ -181,10 +181,11 @@ export class Feed {
     const { types, where, onGap = sub.live ? 'skip' : undefined } = sub.options;
     const params = JSON.stringify({ types, where, from, onGap, namespace: this.ports.namespace });
     const asked = sub.live ? this.position : undefined;
-    this.call('feed.subscribe', params, (error, ok) => {
+    const done: Done = (error, ok) => {
       if (error) return this.refused(sub, error);
       this.answered(sub, ok.subscription as string, String(ok.from), asked);
-    });
+    };
+    this.call('feed.subscribe', params, done, (ok) => this.unsubscribe(ok.subscription as string, () => {}));
   }
 
   private answered(sub: Sub, wire: string, from: string, asked: string | undefined): void {
@@ -264,10 +265,10 @@ export class Feed {
     this.call('feed.unsubscribe', JSON.stringify({ subscription }), done);
   }
 
-  private call(op: string, params: string, done: Done): void {
+  private call(op: string, params: string, done: Done, late?: (ok: Frame) => void): void {
     const { timeoutMs } = this.ports;
     this.unsettled++;
-    this.requests.send(op, params, { lane: 'direct', repeat: false, timeoutMs }, (error, ok, sentAt) => {
+    this.requests.send(op, params, { lane: 'direct', repeat: false, timeoutMs, late }, (error, ok, sentAt) => {
       done(error, ok, sentAt);
       if (--this.unsettled > 0) return;
       const { onSettled } = this;

@@ -165,6 +165,16 @@ test('a loss that was answered but not told yet is not forgotten over a cut and 
   expect(offsets(got)).toEqual([101, { from: 'e1:101', to: 'e1:200', lost: 99, reason: 'trimmed' }, 201]);
 });
 
+test('a subscription that is answered after its caller gave up is ended', async () => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon, { timeoutMs: 100 });
+  const answer = deferred<object>();
+  daemon.on['feed.subscribe'] = () => answer.promise;
+  expect(await rejection(sb.subscribe({ types: ['>'] }, () => {}))).toMatchObject({ code: 'TIMEOUT' });
+  answer.resolve({ subscription: 'late', from: 'e1:100', head: 'e1:100', missed: 0 });
+  expect((await daemon.asked('feed.unsubscribe')).params).toEqual({ subscription: 'late' });
+});
+
 test('onGap error: the refusal of a first position is for the caller, that of a resume ends the subscription', async () => {
   const daemon = await fakeDaemon();
   const lost = refuse('POSITION_LOST', { details: { reason: 'trimmed', tail: 'e1:50', head: 'e1:100', lost: 45 } });
