@@ -191,10 +191,10 @@ export class WorkerPool implements Dispatcher {
     return false;
   }
 
-  ask(fresh?: ReadonlyMap<string, Fresh>): Asked {
+  ask(most = tasksMax, fresh?: ReadonlyMap<string, Fresh>): Asked {
     const rows: Row[] = [];
     if (!this.#draining) {
-      let left = tasksMax;
+      let left = Math.min(most, tasksMax);
       for (const takers of this.#queues.values()) {
         const news = fresh?.get(takers.queue);
         // A claim may be on its way that finds the queue still empty: its answer is older than this news.

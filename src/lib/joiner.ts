@@ -31,6 +31,9 @@ export interface JoinerBounds<Item> {
   readonly overflow: () => Error;
 }
 
+/** `more`: others wait behind these, and go next. */
+type Run<Item, Result> = (items: Item[], more: boolean) => Promise<Result[]>;
+
 /** Fewer items are not shared out: a call costs as much as ten of them. */
 const shareMin = 16;
 
@@ -41,7 +44,7 @@ const shareMin = 16;
  * items and `waitingBytesMax` in all, beyond which `add` rejects.
  */
 export class Joiner<Item, Result> {
-  readonly #run: (items: Item[]) => Promise<Result[]>;
+  readonly #run: Run<Item, Result>;
   readonly #itemsMax: number;
   readonly #callsMax: number;
   readonly #waitingMax: number;
@@ -54,7 +57,7 @@ export class Joiner<Item, Result> {
   #scheduled = false;
   readonly #idlers: (() => void)[] = [];
 
-  constructor(run: (items: Item[]) => Promise<Result[]>, bounds: JoinerBounds<Item>) {
+  constructor(run: Run<Item, Result>, bounds: JoinerBounds<Item>) {
     this.#run = run;
     this.#itemsMax = bounds.itemsMax;
     this.#callsMax = bounds.callsMax;
@@ -91,6 +94,11 @@ export class Joiner<Item, Result> {
     });
   }
 
+  /** Items that are in no call yet. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
   /** Resolves when nothing waits and nothing is on its way. */
   async idle(): Promise<void> {
     while (this.#waiting > 0 || this.#calls.size > 0) await new Promise<void>((resolve) => this.#idlers.push(resolve));
@@ -118,10 +126,10 @@ export class Joiner<Item, Result> {
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
-      while (this.#waiting > 0 && this.#calls.size < this.#callsMax) {
-        // Shared between the calls that may go, so that one is carried out while the answer of the other is worked on.
-        this.#call(Math.max(shareMin, Math.ceil(this.#waiting / (this.#callsMax - this.#calls.size))));
-      }
+      // Shared between the calls that may go, so that one is carried out while the answer of the other is worked on; and
+      // a call a turn: two that reach Redis together are answered together.
+      this.#call(Math.max(shareMin, Math.ceil(this.#waiting / (this.#callsMax - this.#calls.size))));
+      this.#schedule();
     });
   }
 
@@ -155,7 +163,7 @@ export class Joiner<Item, Result> {
   }
 
   async #answer(items: Item[]): Promise<Result[]> {
-    const results = await this.#run(items);
+    const results = await this.#run(items, this.#waiting > 0);
     if (results.length === items.length) return results;
     // Better nobody's answer than somebody else's.
     throw new Error(`${items.length} items got ${results.length} results`);

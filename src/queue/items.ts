@@ -3,6 +3,7 @@ import { newId } from '../lib/ids.js';
 import { checkBytes } from '../protocol/bytes.js';
 import { utf8Bytes } from '../protocol/primitives.js';
 import { type Backoff, backoffText, type NewTask } from './model.js';
+import type { Fresh } from './port.js';
 
 /** A new task as redis/lua/put.lua reads it. */
 export interface PutItem {
@@ -81,4 +82,18 @@ export function putArgs(items: readonly PutItem[]): (string | number)[] {
     rows.push(group, item.task, item.tail, item.options);
   }
   return [groups.size, ...head, items.length, ...rows];
+}
+
+/** What a script that puts `items` brings to whom. */
+export function freshOf(items: readonly PutItem[]): Map<string, Fresh> {
+  const queues = new Map<string, Fresh>();
+  for (const { queue, kind } of items) {
+    const fresh = queues.get(queue);
+    if (!fresh) queues.set(queue, { tasks: 1, kinds: new Set([kind]) });
+    else {
+      fresh.tasks++;
+      fresh.kinds.add(kind);
+    }
+  }
+  return queues;
 }

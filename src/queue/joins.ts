@@ -3,7 +3,7 @@ import { Refusal } from '../errors.js';
 import { Joiner } from '../lib/joiner.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
-import { type PutItem, putArgs } from './items.js';
+import { freshOf, type PutItem, putArgs } from './items.js';
 import type { ClaimRows, Dispatcher, Fresh } from './port.js';
 import { isFull, type PressureRow, type PutResult, putOfFull, withheldText, withPressure } from './put-result.js';
 
@@ -96,16 +96,22 @@ export class QueueJoins {
     this.#memory = memory;
     this.#kindsMax = settings.kindsMax;
     this.#refundsMax = settings.refundsMax;
-    this.#enqueues = new Joiner((items) => this.#put(items), { ...bounds, sizeOf: ({ tail }) => tail.length });
-    this.#completions = new Joiner((items) => this.#complete(items), {
+    this.#enqueues = new Joiner((items, more) => this.#put(items, more), {
+      ...bounds,
+      sizeOf: ({ tail }) => tail.length,
+    });
+    this.#completions = new Joiner((items, more) => this.#complete(items, more), {
       ...bounds,
       sizeOf: ({ result }) => result.length,
     });
-    this.#failures = new Joiner((items) => this.#fail(items), {
+    this.#failures = new Joiner((items, more) => this.#fail(items, more), {
       ...bounds,
       sizeOf: ({ error, cut }) => error.length + cut.length,
     });
-    this.#releases = new Joiner((items) => this.#release(items), { ...bounds, sizeOf: ({ saved }) => saved.length });
+    this.#releases = new Joiner((items, more) => this.#release(items, more), {
+      ...bounds,
+      sizeOf: ({ saved }) => saved.length,
+    });
     // Each is a script of its own, and leaves when what was asked beside it leaves: of two ends of one task the first counts.
     this.#steps = new Joiner(([step]) => this.#step(step!), {
       ...bounds,
@@ -184,9 +190,10 @@ export class QueueJoins {
     script: Parameters<Namespace['call']>[0],
     args: readonly (string | number)[],
     rowsAt: number,
+    most?: number,
     fresh?: ReadonlyMap<string, Fresh>,
   ): Promise<Reply> {
-    const asked = this.#dispatcher.ask(fresh);
+    const asked = this.#dispatcher.ask(most, fresh);
     try {
       const reply = await this.#namespace.call<Reply>(script, [...args, ...asked.args]);
       asked.settle(reply[rowsAt] as ClaimRows);
@@ -197,11 +204,17 @@ export class QueueJoins {
     }
   }
 
-  async #put(items: readonly PutItem[]): Promise<PutResult[]> {
+  async #put(items: readonly PutItem[], more: boolean): Promise<PutResult[]> {
     type Reply = [string[], ClaimRows, PressureRow[]];
     const args = [...this.#putHead(items), ...putArgs(items)];
     try {
-      const [results, , pressure] = await this.#asking<Reply>(enqueueScript, args, 1, freshOf(items));
+      const [results, , pressure] = await this.#asking<Reply>(
+        enqueueScript,
+        args,
+        1,
+        mostOf(items, more),
+        freshOf(items),
+      );
       return withPressure(items, results, pressure);
     } catch (error) {
       // Redis refused its first write: nothing of it happened.
@@ -216,15 +229,23 @@ export class QueueJoins {
     return [this.#kindsMax, short];
   }
 
-  async #complete(items: readonly Completion[]): Promise<string[]> {
-    return (await this.#asking<[string[], ClaimRows]>(completeScript, completionArgs(items), 1))[0];
+  async #complete(items: readonly Completion[], more: boolean): Promise<string[]> {
+    return (
+      await this.#asking<[string[], ClaimRows]>(completeScript, completionArgs(items), 1, mostOf(items, more))
+    )[0];
   }
 
   async #step({ items, puts }: Step): Promise<[StepDone]> {
     const args = [...this.#putHead(puts), ...completionArgs(items), ...putArgs(puts)];
     type Reply = [string[], string[], ClaimRows, PressureRow[]];
     try {
-      const [completions, results, , pressure] = await this.#asking<Reply>(bothScript, args, 2, freshOf(puts));
+      const [completions, results, , pressure] = await this.#asking<Reply>(
+        bothScript,
+        args,
+        2,
+        undefined,
+        freshOf(puts),
+      );
       return [{ completions, puts: withPressure(puts, results, pressure) }];
     } catch (error) {
       if (!isFull(error) || puts.length === 0) throw error;
@@ -232,25 +253,31 @@ export class QueueJoins {
     }
   }
 
-  async #fail(items: readonly Failure[]): Promise<string[]> {
+  async #fail(items: readonly Failure[], more: boolean): Promise<string[]> {
     const args: (string | number)[] = [items.length];
     for (const item of items) {
       args.push(item.task, item.fence, item.session, item.binding, item.error, item.cut);
       args.push(item.retry ? 1 : 0, item.afterMs ?? '', Math.random());
     }
-    return (await this.#asking<[string[], ClaimRows]>(failScript, args, 1))[0];
+    return (await this.#asking<[string[], ClaimRows]>(failScript, args, 1, mostOf(items, more)))[0];
   }
 
-  async #release(items: readonly Release[]): Promise<string[]> {
+  async #release(items: readonly Release[], more: boolean): Promise<string[]> {
     const args: (string | number)[] = [this.#refundsMax, items.length];
     for (const item of items) {
       args.push(item.task, item.fence, item.session, item.binding, item.reason, item.afterMs ?? '', item.saved);
     }
-    return (await this.#asking<[string[], ClaimRows]>(releaseScript, args, 1))[0];
+    return (await this.#asking<[string[], ClaimRows]>(releaseScript, args, 1, mostOf(items, more)))[0];
   }
 }
 
 const sum = <T>(items: readonly T[], of: (item: T) => number): number => items.reduce((all, item) => all + of(item), 0);
+/**
+ * A call that another one follows asks for no more than it frees itself. If the first asked for all, their tasks would
+ * all come with its answer, and client, daemon and Redis would each wait for the two others.
+ */
+const mostOf = (items: readonly unknown[], more: boolean): number | undefined => (more ? items.length : undefined);
+
 const asIs = (texts: string[]): readonly string[] => texts;
 
 /** Withheld beside a refused neighbour, or asked for by an older socket of the session: the attempt goes on. */
@@ -258,19 +285,6 @@ function staysHeld(text: string): boolean {
   return (
     text.startsWith('!CONFLICT') || text.startsWith('!STALE_FENCE {"message":"the session speaks on a newer socket"')
   );
-}
-
-function freshOf(items: readonly PutItem[]): Map<string, Fresh> {
-  const queues = new Map<string, Fresh>();
-  for (const { queue, kind } of items) {
-    const fresh = queues.get(queue);
-    if (!fresh) queues.set(queue, { tasks: 1, kinds: new Set([kind]) });
-    else {
-      fresh.tasks++;
-      fresh.kinds.add(kind);
-    }
-  }
-  return queues;
 }
 
 function completionArgs(items: readonly Completion[]): (string | number)[] {

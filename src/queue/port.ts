@@ -77,8 +77,11 @@ export interface Fresh {
 
 /** The idle workers of one namespace on this daemon: implemented by gateway/workers.ts. */
 export interface Dispatcher {
-  /** `fresh`, by queue: what this very script brings; idle workers are asked for although they found nothing before. */
-  ask(fresh?: ReadonlyMap<string, Fresh>): Asked;
+  /**
+   * `most`: no more tasks than that, as another script follows that asks for the rest. `fresh`, by queue: what this very
+   * script brings; idle workers are asked for although they found nothing before.
+   */
+  ask(most?: number, fresh?: ReadonlyMap<string, Fresh>): Asked;
   /**
    * The holder says it is done with a task: its credit is free now. The answer undoes that, if the task stays with its
    * holder, or if nobody knows whether it does.

@@ -14,8 +14,10 @@ function rig(bounds: Partial<{ itemsMax: number; callsMax: number; waitingMax: n
     (items) => new Promise((resolve, reject) => calls.push({ items, resolve, reject })),
     { itemsMax: 4, callsMax: 1, waitingMax: 20, overflow: () => new Error('full'), ...bounds },
   );
-  // What a call's end sets off is sent a turn later.
-  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+  // What a call's end sets off is sent a turn later, and a call a turn.
+  const turn = async (): Promise<void> => {
+    for (let i = 0; i < 4; i++) await new Promise((resolve) => setImmediate(resolve));
+  };
   const answer = async (index: number): Promise<void> => {
     calls[index]!.resolve(calls[index]!.items.map((item) => `r${item}`));
     await turn();
@@ -83,6 +85,22 @@ describe('a joiner', () => {
     expect(calls.map(({ items }) => items.length)).toEqual([60, 40]);
     for (const { items, resolve } of calls) resolve(items.map(String));
     expect((await Promise.all(groups)).map(({ length }) => length)).toEqual([30, 30, 20, 20]);
+  });
+
+  it('calls that may go together go a turn apart, each told whether another one follows', async () => {
+    const told: boolean[] = [];
+    const joiner = new Joiner<number, number>(
+      async (items, more) => {
+        told.push(more);
+        return items;
+      },
+      { itemsMax: 100, callsMax: 2, waitingMax: 200, overflow: () => new Error('full') },
+    );
+    const all = Promise.all([30, 30].map((length) => joiner.add(Array.from({ length }, (_, i) => i))));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(told).toEqual([true]);
+    await all;
+    expect(told).toEqual([true, false]);
   });
 
   it('a group larger than a call is cut, and resolves whole, though its calls end in any order', async () => {
