@@ -29,6 +29,12 @@ export interface Remote {
   kill(): void;
 }
 
+/** None outlives this process: one listener for all, however many there are. */
+const running = new Set<() => void>();
+process.once('exit', () => {
+  for (const kill of running) kill();
+});
+
 /** A peer of the protocol in a process of its own, so that it can be frozen and killed like an agent. */
 export async function startRemote(url: string): Promise<Remote> {
   const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -40,8 +46,8 @@ export async function startRemote(url: string): Promise<Remote> {
     child.kill('SIGCONT');
     child.kill('SIGKILL');
   };
-  process.once('exit', kill);
-  child.once('exit', () => process.off('exit', kill));
+  running.add(kill);
+  child.once('exit', () => running.delete(kill));
   child.stdin.on('error', () => undefined);
   const socket = Object.assign(new EventEmitter(), {
     send: (text: string) => void child.stdin.write(`${JSON.stringify(text)}\n`),
