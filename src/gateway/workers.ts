@@ -166,11 +166,18 @@ export class WorkerPool implements Dispatcher {
   claimSoon(): void {
     if (this.#scheduled || this.#draining) return;
     this.#scheduled = true;
-    setImmediate(() => {
-      this.#scheduled = false;
-      void this.#claim();
-    });
+    setImmediate(this.#claimAlone);
   }
+
+  /** Unless a script is about to go that asks too: one more would part what that one frees from what it asks for. */
+  readonly #claimAlone = (): void => {
+    if (this.#joins?.asksSoon) {
+      setTimeout(this.#claimAlone, 1).unref();
+      return;
+    }
+    this.#scheduled = false;
+    void this.#claim();
+  };
 
   /** Claims until nobody is eager; one script at a time, others (complete, enqueue) carry wants meanwhile. */
   async #claim(): Promise<void> {

@@ -153,7 +153,12 @@ export class QueueJoins {
     await Promise.all(this.#joiners.map((joiner) => joiner.passed()));
   }
 
-  get #joiners(): Pick<Joiner<never, never>, 'idle' | 'passed'>[] {
+  /** A call is about to go, and asks for whoever is idle. */
+  get asksSoon(): boolean {
+    return this.#joiners.some(({ waiting }) => waiting > 0);
+  }
+
+  get #joiners(): Pick<Joiner<never, never>, 'idle' | 'passed' | 'waiting'>[] {
     return [this.#enqueues, this.#completions, this.#failures, this.#releases, this.#steps];
   }
 
