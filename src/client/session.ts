@@ -19,7 +19,7 @@ export interface Opened {
   readonly epoch: string;
 }
 
-/** `holdings` is cut here; `lease.list` has the rest. */
+/** A daemon that says no `cursor` cuts `holdings` here without a word. */
 const holdingsMax = 1000;
 
 /** Opens the session, or goes on with it on another socket. */
@@ -63,14 +63,14 @@ export class Session {
     const { ok, sentAt } = await this.call('session.open', params, connectTimeoutMs);
     this.identity = { session: ok.session as string, key: ok.key as string };
     const holdings = (ok.holdings ?? []) as HoldingRow[];
-    if (holdings.length >= holdingsMax) holdings.push(...(await this.rest()));
+    if (ok.cursor !== undefined || holdings.length >= holdingsMax) holdings.push(...(await this.rest(ok.cursor)));
     const [epoch = ''] = String(ok.position).split(':');
     return { ttlMs: ok.ttlMs as number, resumed: ok.resumed === true, sentAt, holdings, epoch };
   }
 
-  private async rest(): Promise<HoldingRow[]> {
+  private async rest(from: unknown): Promise<HoldingRow[]> {
     const rows: HoldingRow[] = [];
-    let cursor: unknown;
+    let cursor = from;
     do {
       const params = { session: this.identity?.session, limit: holdingsMax, cursor };
       const { ok } = await this.call('lease.list', params, this.settings.connectTimeoutMs);

@@ -7,7 +7,7 @@ import { lua } from '../redis/script.js';
 import { type HoldingRow, instant, LeaseKind, namesOf } from './model.js';
 
 const sessionsScript = lua(import.meta.url, './sessions.lua', ['first', 'count']);
-const holdingsScript = lua(import.meta.url, './holdings.lua', ['id', 'cursor', 'limit']);
+const holdingsScript = lua(import.meta.url, './holdings.lua', ['id', 'cursor', 'limit', 'bytes']);
 
 const Lease = z.object({
   lease: z.string(),
@@ -23,8 +23,10 @@ const Lease = z.object({
 });
 type Lease = z.infer<typeof Lease>;
 
-/** A row is less than this on the wire, whatever names are in it: so many fit a line. */
-const rowBytes = 2048;
+/** Of a line, for the rows. */
+const rowsShare = 0.9;
+/** A row is less than this on the wire: fifty locks with names of 200 bytes, all of which JSON writes as two. */
+const rowBytesMost = 24 * 1024;
 /** Reads a call makes before it answers with what it has: a filter that finds nothing goes on with its cursor. */
 const readsMax = 100;
 const pageOfNames = 100;
@@ -39,6 +41,8 @@ interface Place {
 }
 
 const print = ({ session, held }: Place): string => `${session}|${held}`;
+/** Where the holdings of one session go on, by the cursor of redis/lua/holdings.lua. */
+export const cursorBehind = (held: string): string => print({ session: '', held: `+${held}` });
 function read(cursor: string | undefined): Place {
   if (cursor === undefined) return { session: '', held: '' };
   const found = /^([^|]*)\|((?:\+.*)?)$/.exec(cursor);
@@ -52,13 +56,19 @@ interface Wanted {
   readonly kind: LeaseKind | undefined;
 }
 
+/** What a page may hold. */
+interface Most {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
 /** A page of one session from `held` on: its own lease ahead of what it holds. `next` is '' at its end. */
-async function ofSession(namespace: Namespace, id: string, held: string, limit: number, wanted: Wanted) {
+async function ofSession(namespace: Namespace, id: string, held: string, most: Most, wanted: Wanted) {
   const wants = (kind: string): boolean => wanted.kind === undefined || wanted.kind === kind;
   const own = held === '' && wants('session');
   // Nothing but sessions is wanted, or there is room for its own lease only: what it holds is not read.
-  const room = wanted.kind === 'session' ? 0 : limit - (own ? 1 : 0);
-  const [row, rows, cursor] = await namespace.read<Holdings>(holdingsScript, [id, held.slice(1), room]);
+  const room = wanted.kind === 'session' ? 0 : most.rows - (own ? 1 : 0);
+  const [row, rows, cursor] = await namespace.read<Holdings>(holdingsScript, [id, held.slice(1), room, most.bytes]);
   const leases: Lease[] = [];
   if (row === '' || (wanted.agent !== undefined && row[0] !== wanted.agent)) return { leases, next: '' };
   const [agent, binding, openedAt, endsAt] = row;
@@ -92,11 +102,11 @@ export const list = defineCommand({
   result: z.object({ leases: z.array(Lease), cursor: z.string().optional() }),
   fails: ['BAD_REQUEST'],
   run: async ({ session, agent, kind, cursor, limit }, { namespace, config }) => {
-    const most = Math.min(limit, Math.max(1, Math.floor(config.gateway.lineBytes / rowBytes)));
+    let bytes = Math.floor(config.gateway.lineBytes * rowsShare);
     const wanted = { agent, kind };
     let place = read(cursor);
     if (session !== undefined) {
-      const { leases, next } = await ofSession(namespace, session, place.held, most, wanted);
+      const { leases, next } = await ofSession(namespace, session, place.held, { rows: limit, bytes }, wanted);
       return next === '' ? { leases } : { leases, cursor: print({ session: '', held: next }) };
     }
     const leases: Lease[] = [];
@@ -104,9 +114,11 @@ export const list = defineCommand({
       const ids = await namespace.read<string[]>(sessionsScript, [place.session, pageOfNames]);
       for (const id of ids) {
         const held = id === place.session ? place.held : '';
-        if (leases.length >= most || reads++ >= readsMax) return { leases, cursor: print({ session: id, held }) };
-        const page = await ofSession(namespace, id, held, most - leases.length, wanted);
+        const isFull = leases.length >= limit || (bytes < rowBytesMost && leases.length > 0);
+        if (isFull || reads++ >= readsMax) return { leases, cursor: print({ session: id, held }) };
+        const page = await ofSession(namespace, id, held, { rows: limit - leases.length, bytes }, wanted);
         leases.push(...page.leases);
+        bytes -= Buffer.byteLength(JSON.stringify(page.leases));
         if (page.next !== '') return { leases, cursor: print({ session: id, held: page.next }) };
       }
       if (ids.length < pageOfNames) return { leases };

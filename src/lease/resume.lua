@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- The same agent on another socket, perhaps of another daemon. The deadline rules: a session that has run out is lost,
--- swept or not. The new binding shuts out what the old socket still has on its way. Args: id, keyHash.
+-- swept or not. The new binding shuts out what the old socket still has on its way. Args: id, keyHash,
+-- bytes that the holdings may take on the wire. Answers also where lease.list goes on with them, or ''.
 -- @include session
 -- @include holdings
 local known = session(id)
@@ -20,6 +21,6 @@ else call('ZREM', P .. 'grace', id) end
 if call('ZCOUNT', P .. 'held:' .. id, int(bands.kept), '+inf') > 0 then call('HSET', P .. 'session:' .. id, 'away', 1)
 else call('HDEL', P .. 'session:' .. id, 'away') end
 emit('session.resumed', json(id), '{' .. known.holder .. ',"binding":' .. binding .. '}')
-local held = holdingsOf(id, '', 1000, turn.skew)
+local held, more = holdingsOf(id, '', 1000, turn.skew, tonumber(bytes), 200)
 return turn.close({ binding, turn.epoch .. ':' .. int(turn.offset + turn.events), known.agent, known.tenant, int(known.ttl), row[2],
-  row[3] or '', held, holds })
+  row[3] or '', held, holds, more })

@@ -7,6 +7,7 @@ import { defineCommand } from '../protocol/command.js';
 import { Ms, Name, NamespaceName, SessionId, Tenant, utf8Bytes } from '../protocol/primitives.js';
 import type { Namespace } from '../redis/namespace.js';
 import { lua } from '../redis/script.js';
+import { cursorBehind } from './list.js';
 import { Holding, type HoldingRow, holdingOf } from './model.js';
 import { present } from './present.js';
 import { socketGone } from './socket-gone.js';
@@ -20,7 +21,9 @@ const openScript = lua(import.meta.url, './open.lua', [
   'keyHash',
   'labels',
 ]);
-const resumeScript = lua(import.meta.url, './resume.lua', ['id', 'keyHash']);
+const resumeScript = lua(import.meta.url, './resume.lua', ['id', 'keyHash', 'bytes']);
+/** Of a line, for the holdings; the rest is for what stands around them. */
+const holdingsShare = 0.9;
 
 const labelsMax = 16;
 const Label = z
@@ -55,6 +58,8 @@ export const open = defineCommand({
     resumed: z.boolean(),
     position: z.string(),
     holdings: z.array(Holding),
+    /** Not all of them had room: `lease.list` of this session goes on from here. */
+    cursor: z.string().optional(),
     lastClose: z.object({ code: z.int(), reason: z.string(), at: z.string() }).optional(),
   }),
   fails: ['UNAUTHENTICATED', 'FORBIDDEN', 'SESSION_LOST', 'BAD_KEY', 'LIMIT', 'CONFLICT', 'BAD_REQUEST'],
@@ -105,32 +110,25 @@ type Resumed = [
   held: HoldingRow[],
   /** 1: it counts as broken until `present`. */
   owes: number,
+  more: string,
 ];
 
 async function resume({ session, key }: { session: string; key: string }, context: Context) {
   const { namespace, connection, config } = context;
-  const reply = await namespace.call<Resumed>(resumeScript, [session, hash(key)]);
-  const [binding, position, agent, tenant, ttl, grace, last, rows, owes] = reply;
+  const bytes = Math.floor(config.gateway.lineBytes * holdingsShare);
+  const reply = await namespace.call<Resumed>(resumeScript, [session, hash(key), bytes]);
+  const [binding, position, agent, tenant, ttl, grace, last, rows, owes, more] = reply;
   const [ttlMs, graceMs] = [Number(ttl), Number(grace)];
   const ref: SessionRef = { id: session, agent, tenant, binding: Number(binding), ttlMs, graceMs };
   attach(ref, namespace, connection);
   const lastClose = last === '' ? {} : { lastClose: JSON.parse(last) as { code: number; reason: string; at: string } };
   if (owes === 1) present(namespace, ref, connection);
-  const holdings = fitting(rows.map(holdingOf), config.gateway.lineBytes / 2);
-  return { session, key, ttlMs, graceMs, resumed: true, position, holdings, ...lastClose };
+  const holdings = { holdings: rows.map(holdingOf), ...(more === '' ? {} : { cursor: cursorBehind(more) }) };
+  return { session, key, ttlMs, graceMs, resumed: true, position, ...holdings, ...lastClose };
 }
 
 function attach(ref: SessionRef, namespace: Namespace, connection: ConnectionPort): void {
   connection.attach(ref);
   // The socket went while Redis was asked: nobody holds the session then, and nobody else will notice.
   if (connection.session !== ref) socketGone(namespace, ref, 'broken').catch(() => undefined);
-}
-
-/** As many as stay within `bytes`: lease.list goes on. Only names of hundreds of bytes come near it. */
-function fitting<T>(rows: readonly T[], bytes: number): T[] {
-  let left = bytes;
-  return rows.filter((row) => {
-    left -= left > 0 ? Buffer.byteLength(JSON.stringify(row)) + 1 : 0;
-    return left > 0;
-  });
 }

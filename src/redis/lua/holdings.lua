@@ -33,7 +33,16 @@ local function onceHolding(id, key, score, skew)
     string.format('%.0f', tonumber(call('ZSCORE', P .. 'onceDue', key) or 0) + skew) }
 end
 
-local function holdingsOf(id, cursor, limit, skew)
+-- Bytes that a row takes on the wire at most, `each` of them whatever is in it: in the texts only `"` and `\` are written
+-- as two. The id stands in the lease and may be the name, the first lock is the name too.
+local function widthOf(row, each)
+  local bytes = each + 4 * #row[2] + 2 * #row[4]
+  for i, name in ipairs(row[8] or {}) do bytes = bytes + (i == 1 and 4 or 2) * #name + 3 end
+  return bytes
+end
+
+-- A page of at most `limit` rows and `bytes` (but for a single row), and where the next begins, or ''.
+local function holdingsOf(id, cursor, limit, skew, bytes, each)
   local rows = pageOf(P .. 'held:' .. id, cursor, limit)
   if not rows then return nil end
   local names = {}
@@ -42,18 +51,23 @@ local function holdingsOf(id, cursor, limit, skew)
   end
   local packed, at, out = #names > 0 and call('MGET', unpack(names)) or {}, 0, {}
   for i = 1, #rows, 2 do
-    local letter, name = string.sub(rows[i], 1, 1), string.sub(rows[i], 2)
+    local letter, name, row = string.sub(rows[i], 1, 1), string.sub(rows[i], 2), nil
     if letter == 't' then
       at = at + 1
       local run = packed[at] and cmsgpack.unpack(packed[at])
       if run and run[STATE] == 'active' and run[SESSION] == id then
         local lease = run[LEASE] and call('ZSCORE', P .. 'leases', 'l' .. name)
-        out[#out + 1] = { 'task', name, string.format('%.0f', run[FENCE]), run[QUEUE] or '', rows[i + 1],
+        row = { 'task', name, string.format('%.0f', run[FENCE]), run[QUEUE] or '', rows[i + 1],
           lease and string.format('%.0f', tonumber(lease) + skew) or '' }
       end
-    elseif letter == 'l' then out[#out + 1] = lockHolding(id, name, tonumber(rows[i + 1]), skew)
-    elseif letter == 'r' then out[#out + 1] = reservationHolding(id, name, tonumber(rows[i + 1]), skew)
-    elseif letter == 'o' then out[#out + 1] = onceHolding(id, name, tonumber(rows[i + 1]), skew)
+    elseif letter == 'l' then row = lockHolding(id, name, tonumber(rows[i + 1]), skew)
+    elseif letter == 'r' then row = reservationHolding(id, name, tonumber(rows[i + 1]), skew)
+    elseif letter == 'o' then row = onceHolding(id, name, tonumber(rows[i + 1]), skew)
+    end
+    if row then
+      bytes = bytes - widthOf(row, each)
+      if bytes < 0 and #out > 0 then return out, rows[i - 1] .. ' ' .. rows[i - 2] end
+      out[#out + 1] = row
     end
   end
   return out, #rows == 2 * limit and rows[#rows] .. ' ' .. rows[#rows - 1] or ''
