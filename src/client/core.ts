@@ -4,6 +4,7 @@ import { Budget } from './budget.js';
 import { Crew } from './crew.js';
 import { Closed, refusalOf } from './errors.js';
 import { Feed } from './feed.js';
+import { GiveBacks } from './give-backs.js';
 import { Holder } from './holder.js';
 import { Keepalive } from './keepalive.js';
 import { Limits } from './limit.js';
@@ -38,6 +39,7 @@ export class Core {
   private readonly news: News;
   private readonly settings: Settings;
   private readonly keepalive = new Keepalive();
+  private readonly giveBacks = new GiveBacks();
   private readonly opened: Promise<void>;
   private onOpened: (error?: Error) => void = () => {};
   private onClosed: (closed: Closed) => void = () => {};
@@ -69,9 +71,9 @@ export class Core {
       onError,
     );
     this.crew = new Crew(this.requests, this.holder, this.outcomes, timeoutMs);
-    this.locks = new Locks(this.requests, this.holder, timeoutMs, onError);
-    this.limits = new Limits(this.requests, this.holder, timeoutMs, onError);
-    this.onces = new Onces(this.requests, this.holder, timeoutMs);
+    this.locks = new Locks(this.requests, this.holder, this.giveBacks, { timeoutMs, onError });
+    this.limits = new Limits(this.requests, this.holder, this.giveBacks, { timeoutMs, onError });
+    this.onces = new Onces(this.requests, this.holder, this.giveBacks, timeoutMs);
     this.session = new Session(settings, this.requests);
     const { crew, locks, limits, onces } = this;
     const sessionLost = (session: string): void => {
@@ -191,6 +193,7 @@ export class Core {
       this.onces.reconcile(holdings);
     }
     this.locks.sessionOpened(epoch);
+    this.giveBacks.allAgain();
     return resumed;
   }
 
@@ -199,6 +202,7 @@ export class Core {
     this.locks.sessionLost();
     this.limits.sessionLost();
     this.onces.loseAll('sessionLost');
+    this.giveBacks.clear();
   }
 
   /** The session ended under an open socket: a new one is opened there, and the workers are declared to it. */
@@ -223,6 +227,7 @@ export class Core {
     this.limits.stop('closed');
     this.onces.loseAll('closed');
     this.holder.stop();
+    this.giveBacks.clear();
     this.requests.end(closed);
     this.feed.end(closed);
     this.onOpened(closed.cause instanceof Refusal ? closed.cause : closed);

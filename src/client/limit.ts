@@ -4,11 +4,17 @@ import { onAbort } from './abort.js';
 import { type Moment, now } from './clock.js';
 import type { HoldingRow } from './crew.js';
 import { Ended, type EndReason } from './errors.js';
+import { type GiveBacks, mayBeOurs } from './give-backs.js';
 import { HeldCall } from './held-call.js';
 import type { Holder } from './holder.js';
 import type { Amounts, LimitHandler, LimitOptions } from './limit-options.js';
 import type { Requests } from './requests.js';
 import type { Frame } from './socket.js';
+
+interface Ways {
+  readonly timeoutMs: number;
+  readonly onError: (error: Error) => void;
+}
 
 const waitMsDefault = 60_000;
 /** A push that never came is made good by asking again. */
@@ -22,6 +28,7 @@ type Tell = (outcome: Outcome) => void;
 export class Limits {
   private readonly requests: Requests;
   private readonly holder: Holder;
+  private readonly giveBacks: GiveBacks;
   private readonly timeoutMs: number;
   private readonly onError: (error: Error) => void;
   private readonly waits = new Map<string, Tell>();
@@ -29,9 +36,10 @@ export class Limits {
   /** What was asked or granted up to then was so under a session that has ended. */
   private lostAt = Number.NEGATIVE_INFINITY;
 
-  constructor(requests: Requests, holder: Holder, timeoutMs: number, onError: (error: Error) => void) {
+  constructor(requests: Requests, holder: Holder, giveBacks: GiveBacks, { timeoutMs, onError }: Ways) {
     this.requests = requests;
     this.holder = holder;
+    this.giveBacks = giveBacks;
     this.timeoutMs = timeoutMs;
     this.onError = onError;
   }
@@ -63,7 +71,9 @@ export class Limits {
 
   granted(frame: Frame): void {
     const { reservation, fence } = frame as unknown as { reservation: string; fence: number };
-    this.waits.get(reservation)?.({ fence, at: now() });
+    const tell = this.waits.get(reservation);
+    if (tell) tell({ fence, at: now() });
+    else this.giveBacks.again(`reservation:${reservation}`);
   }
 
   waitEnded(frame: Frame): void {
@@ -100,11 +110,15 @@ export class Limits {
   private async take(name: string, cost: Amounts, options: LimitOptions): Promise<HeldCall> {
     const { signal, waitMs = waitMsDefault, leaseMs, weight } = options;
     const until = performance.now() + waitMs;
-    for (let reservation = newId(); ; ) {
-      signal?.throwIfAborted();
+    for (let reservation = newId(), isAsked = false; ; ) {
+      if (signal?.aborted) {
+        if (isAsked) await this.settle(reservation, nothing(cost)).catch(this.onError);
+        throw signal.reason;
+      }
       const left = Math.max(0, Math.ceil(until - performance.now()));
       const params = { name, cost, reservation, waitMs: left, leaseMs, weight };
       const outcome = await this.ask(params, signal);
+      isAsked = outcome === 'ask';
       if (outcome === 'ask') continue;
       // The loss may overtake the answer, or meet it on its way to here: the next session knows nothing of that reservation.
       if (outcome === 'session' || ('fence' in outcome && outcome.at.mono <= this.lostAt)) {
@@ -145,8 +159,7 @@ export class Limits {
     } catch (error) {
       // The first try was carried out under a session that has ended since.
       if (error instanceof Refusal && error.code === 'CONFLICT') return 'session';
-      if (error instanceof Refusal && error.code === 'TIMEOUT')
-        await this.settle(reservation, nothing(params.cost)).catch(() => {});
+      if (mayBeOurs(error)) await this.settle(reservation, nothing(params.cost)).catch(() => {});
       throw error;
     } finally {
       unlisten();
@@ -164,14 +177,17 @@ export class Limits {
     return call;
   }
 
-  private async settle(reservation: string, actual?: Amounts): Promise<void> {
-    try {
-      await this.requests.ask('limit.settle', { reservation, actual }, this.timeoutMs);
-    } catch (error) {
-      // It has ended already and counts as spent: whoever had it was told by its signal.
-      if (error instanceof Refusal && (error.code === 'NOT_FOUND' || error.code === 'SESSION_LOST')) return;
-      throw error;
-    }
+  /** Until it is answered. */
+  private settle(reservation: string, actual?: Amounts): Promise<void> {
+    return this.giveBacks.give(`reservation:${reservation}`, async () => {
+      try {
+        await this.requests.ask('limit.settle', { reservation, actual }, this.timeoutMs);
+      } catch (error) {
+        // It has ended already and counts as spent: whoever had it was told by its signal.
+        if (error instanceof Refusal && (error.code === 'NOT_FOUND' || error.code === 'SESSION_LOST')) return;
+        throw error;
+      }
+    });
   }
 }
 

@@ -4,6 +4,7 @@ import { newId } from '../lib/ids.js';
 import { onAbort } from './abort.js';
 import { type Moment, now } from './clock.js';
 import { Ended, type EndReason } from './errors.js';
+import { type GiveBacks, mayBeOurs } from './give-backs.js';
 import { type HeldFrame, HeldLock } from './held-lock.js';
 import type { Holder } from './holder.js';
 import { type LockHandler, type LockNames, type LockOptions, paramsOf } from './lock-options.js';
@@ -16,6 +17,11 @@ interface Row {
   readonly kind: string;
   readonly state?: string;
   readonly fence?: number;
+}
+
+interface Ways {
+  readonly timeoutMs: number;
+  readonly onError: (error: Error) => void;
 }
 
 const waitMsDefault = 60_000;
@@ -49,6 +55,7 @@ class Wait {
 export class Locks {
   private readonly requests: Requests;
   private readonly holder: Holder;
+  private readonly giveBacks: GiveBacks;
   private readonly timeoutMs: number;
   private readonly onError: (error: Error) => void;
   private readonly waits = new Map<string, Wait>();
@@ -56,9 +63,10 @@ export class Locks {
   /** What was asked or granted up to then was so under a session that has ended. */
   private lostAt = Number.NEGATIVE_INFINITY;
 
-  constructor(requests: Requests, holder: Holder, timeoutMs: number, onError: (error: Error) => void) {
+  constructor(requests: Requests, holder: Holder, giveBacks: GiveBacks, { timeoutMs, onError }: Ways) {
     this.requests = requests;
     this.holder = holder;
+    this.giveBacks = giveBacks;
     this.timeoutMs = timeoutMs;
     this.onError = onError;
   }
@@ -92,8 +100,7 @@ export class Locks {
     const { grant } = frame as unknown as { grant: string };
     const wait = this.waits.get(grant);
     if (wait) wait.tell({ held: frame as unknown as HeldFrame, at: now() });
-    // Nobody waits for it any more: it was given up, and is given back.
-    else if (!this.held.has(grant)) void this.release(grant).catch(() => {});
+    else this.giveBacks.again(`lock:${grant}`);
   }
 
   waitEnded(frame: Frame): void {
@@ -151,11 +158,15 @@ export class Locks {
   private async take(names: LockNames, options: LockOptions & { owner: string }): Promise<HeldLock> {
     const { signal, waitMs = waitMsDefault } = options;
     const until = performance.now() + waitMs;
-    for (let grant = newId(); ; ) {
-      signal?.throwIfAborted();
+    for (let grant = newId(), isAsked = false; ; ) {
+      if (signal?.aborted) {
+        if (isAsked) await this.release(grant).catch(this.onError);
+        throw signal.reason;
+      }
       const left = Math.max(0, Math.ceil(until - performance.now()));
       const params = paramsOf(names, options, grant, left);
       const outcome = await this.ask(grant, params, signal);
+      isAsked = outcome === 'ask';
       if (outcome === 'ask') continue;
       // The loss may overtake the answer, or meet it on its way to here: the next session knows nothing of that grant.
       if (outcome === 'session' || ('held' in outcome && outcome.at.mono <= this.lostAt)) {
@@ -195,7 +206,7 @@ export class Locks {
     } catch (error) {
       // The first try was carried out under a session that has ended since, or what it got was lost before we heard of it.
       if (error instanceof Refusal && (error.code === 'CONFLICT' || error.code === 'STALE_FENCE')) return 'session';
-      if (error instanceof Refusal && error.code === 'TIMEOUT') await this.release(grant).catch(() => {});
+      if (mayBeOurs(error)) await this.release(grant).catch(() => {});
       throw error;
     } finally {
       unlisten();
@@ -248,13 +259,15 @@ export class Locks {
   }
 
   /** Until it is answered: the daemon may be away just now, and the grant must not stay. */
-  private async release(grant: string): Promise<void> {
-    try {
-      await this.requests.ask('lock.release', { grant }, this.timeoutMs);
-    } catch (error) {
-      // Whoever it belongs to now, it is not us.
-      if (error instanceof Refusal && (error.code === 'NOT_OWNER' || error.code === 'SESSION_LOST')) return;
-      throw error;
-    }
+  private release(grant: string): Promise<void> {
+    return this.giveBacks.give(`lock:${grant}`, async () => {
+      try {
+        await this.requests.ask('lock.release', { grant }, this.timeoutMs);
+      } catch (error) {
+        // Whoever it belongs to now, it is not us.
+        if (error instanceof Refusal && (error.code === 'NOT_OWNER' || error.code === 'SESSION_LOST')) return;
+        throw error;
+      }
+    });
   }
 }

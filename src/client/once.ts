@@ -3,6 +3,7 @@ import { Refusal } from '../errors.js';
 import { newId } from '../lib/ids.js';
 import { onAbort } from './abort.js';
 import { Ended, type EndReason, Fail } from './errors.js';
+import { type GiveBacks, mayBeOurs } from './give-backs.js';
 import { HeldOnce } from './held-once.js';
 import type { Holder } from './holder.js';
 import {
@@ -35,14 +36,16 @@ const againMaxMs = 5000;
 export class Onces {
   private readonly requests: Requests;
   private readonly holder: Holder;
+  private readonly giveBacks: GiveBacks;
   private readonly timeoutMs: number;
   private readonly held = new Map<string, HeldOnce>();
   /** What was begun up to then was so under a session that has ended. */
   private lostAt = Number.NEGATIVE_INFINITY;
 
-  constructor(requests: Requests, holder: Holder, timeoutMs: number) {
+  constructor(requests: Requests, holder: Holder, giveBacks: GiveBacks, timeoutMs: number) {
     this.requests = requests;
     this.holder = holder;
+    this.giveBacks = giveBacks;
     this.timeoutMs = timeoutMs;
   }
 
@@ -101,7 +104,10 @@ export class Onces {
     const until = performance.now() + waitMs;
     for (let pauseMs = lookAgainMs; ; pauseMs = Math.min(pauseMs * 2, lookAgainMaxMs)) {
       signal?.throwIfAborted();
-      const { ok, sentAt } = await this.requests.ask('once.begin', params, this.timeoutMs);
+      const { ok, sentAt } = await this.requests.ask('once.begin', params, this.timeoutMs).catch(async (error) => {
+        if (mayBeOurs(error)) await this.giveBack(params).catch(() => {});
+        throw error;
+      });
       const begun = ok as unknown as Begun;
       if (begun.state === 'done') return begun;
       if (begun.state !== 'inProgress') {
@@ -113,6 +119,19 @@ export class Onces {
       if (left <= 0) throw held(String(params.key), begun);
       await sleep(Math.min(pauseMs, left), undefined, signal ? { signal } : {});
     }
+  }
+
+  /** Whether it is ours the same attempt tells, and under which fence. Nothing was done: it is left as it was found. */
+  private giveBack(params: Record<string, unknown>): Promise<void> {
+    const { key, attempt } = params;
+    return this.giveBacks.give(`once:${attempt}`, async () => {
+      const { ok } = await this.requests.ask('once.begin', params, this.timeoutMs);
+      const { state, fence } = ok as unknown as Begun;
+      if (state === 'inProgress' || state === 'done') return;
+      const outcome = state === 'unknown' ? 'unknown' : 'retryable';
+      const error = { message: 'the answer to its begin was lost' };
+      await this.requests.ask('once.fail', { key, fence, outcome, error }, this.timeoutMs);
+    });
   }
 
   private async act<R>(

@@ -7,6 +7,7 @@ export class BrokenLink {
   private readonly server: Server;
   private readonly pairs = new Set<{ client: Socket; daemon: Socket }>();
   private isSilent = false;
+  private isDeaf = false;
   private swallows = 0;
   connections = 0;
 
@@ -38,8 +39,14 @@ export class BrokenLink {
     this.isSilent = true;
   }
 
+  /** The client is heard and hears nothing, until `heal`. */
+  deafen(): void {
+    this.isDeaf = true;
+  }
+
   heal(): void {
     this.isSilent = false;
+    this.isDeaf = false;
     this.cut();
   }
 
@@ -67,7 +74,7 @@ export class BrokenLink {
       daemon.write(bytes);
     });
     daemon.on('data', (bytes) => {
-      if (this.isSilent) return;
+      if (this.isSilent || this.isDeaf) return;
       // Pings and pongs of the socket are no answer.
       if (isSwallowing && isText(bytes)) {
         client.destroy();
