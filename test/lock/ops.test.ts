@@ -239,6 +239,21 @@ test('list shows what is defined, held or waited for, by name and page by page',
   await a.call('lock.define', { name: `${prefix}.z`, change: true });
 });
 
+test('get shows at most a hundred holders of a path, wherever above or below it they hold', async () => {
+  const at = fresh('path:many');
+  const [deep, hundred] = [`${at}/a/b/c`, 100];
+  // The lock itself has just as many as are shown; its directories and what is below it have more of them.
+  const names = [...Array(hundred).fill(deep), ...Array(40).fill(`${at}/**`), ...Array(40).fill(`${deep}/below`)];
+  const held = await Promise.all(names.map((name, i) => take(a, name, { mode: 'shared', owner: `${i}` })));
+  const { holders, inUse } = await a.call('lock.get', { name: deep });
+  expect(holders).toHaveLength(hundred);
+  expect(inUse).toBe(hundred);
+  const [last] = held.splice(0, 1);
+  await a.call('lock.release', { grant: last.grant });
+  expect((await a.call('lock.get', { name: deep })).holders).toHaveLength(hundred);
+  await Promise.all(held.map(({ grant }) => a.call('lock.release', { grant })));
+});
+
 test('names of any well-formed bytes come back as they were', async () => {
   for (const name of [
     'é'.repeat(100),

@@ -47,6 +47,8 @@ end
 
 -- Holders of a node of its own, or (`below`) of paths below it.
 local function holdersOf(node, below, most, out)
+  -- An end of -1 would be all there are.
+  if #out >= most then return out end
   for _, id in ipairs(call('ZRANGE', P .. (below and 'lockBelow:' or 'lockHolds:') .. node, 0, most - 1 - #out)) do
     local grant = grantOf(id)
     if grant and grant.state == 'held' then out[#out + 1] = rowOf(id, grant, node) end
@@ -81,7 +83,8 @@ local function lockRow(node, most, whole)
   out[10] = ends > lease and text(ends + skewMs()) or '0'
   local holders = holdersOf(node, false, most, {})
   if whole and string.sub(node, 1, 5) == 'path:' then
-    for i = 2, #chainOf(node) do holdersOf(chainOf(node)[i], false, most, holders) end
+    local chain = chainOf(node)
+    for i = 2, #chain do holdersOf(chain[i], false, most, holders) end
     holdersOf(node, true, most, holders)
   end
   out[12], out[13] = holders, waitersOf(node, most)
