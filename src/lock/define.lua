@@ -24,6 +24,7 @@ if differs then
       local low, high = lock.range(node, class)
       for _, member in ipairs(call('ZRANGE', P .. 'lockWaits', low, high, 'BYLEX', 'LIMIT', 0, 300)) do
         local id = string.sub(member, #node.name + 21)
+        if lock.isSpent() then break end
         local grant = lock.load(id)
         if grant and grant.state == 'waiting' and lock.unfit(node, class, grant) then lock.endWait(id, grant, 'neverFits') end
       end

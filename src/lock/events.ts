@@ -1,9 +1,13 @@
 import { z } from 'zod';
 
-/** What every event of a grant carries: one event for each of its locks, and `locks` names them all if there are several. */
+/**
+ * What every event of a grant carries: one event for each of its locks. If there are several, `locks` names them: all of
+ * them in the event of the first one, in each of the others at most eight, and `locksMore` how many there are beside those.
+ */
 const attributes = {
   lock: z.string(),
   locks: z.array(z.string()).optional(),
+  locksMore: z.int().optional(),
   grant: z.string(),
   session: z.string(),
   agent: z.string(),

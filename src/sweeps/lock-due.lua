@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- The clocks of locks: ends of waits, own leases, longest holds, delays, the grace after an epoch, and queues that were
--- too long for one script. At most 100 a call. Answers milliseconds to the next one, or ''.
+-- too long for one script. At most 100 a call, or as many as their nodes allow. Answers milliseconds to the next one, or ''.
 -- @include lock-grant
 local due = P .. 'lockDue'
 
@@ -20,6 +20,7 @@ end
 local ends = { e = 'leaseLapsed', h = 'maxHold' }
 local members = call('ZRANGEBYSCORE', due, '-inf', int(turn.lease), 'LIMIT', 0, 100)
 for _, member in ipairs(members) do
+  if lock.isSpent() then break end
   local letter, name = string.sub(member, 1, 1), string.sub(member, 2)
   call('ZREM', due, member)
   if letter == 'd' then

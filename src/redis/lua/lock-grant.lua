@@ -99,6 +99,7 @@ do
   -- The one end of a hold. `reason` released and closed are the holder's own doing; all others are lost.
   function lock.free(id, grant, reason, more)
     local own = reason == 'released' or reason == 'closed'
+    lock.spend(grant)
     -- Fenced out: what is current now is never the fence of somebody who has lost.
     local fence = not own and nextFence()
     for _, part in ipairs(grant.nodes) do

@@ -14,9 +14,14 @@ do
     u = { 's', 'x', 'w', 'u' }, p = { 'p', 's', 'x' } }
   lock.classes = { 's', 'x', 'p', 'r', 'w', 'u' }
   local work, steps = {}, 0
-  -- Checks and ends that one script may make for the queues; the rest goes on by lockDue.
+  -- Checks, grants and ends that one script may make; the rest goes on by lockDue.
   local stepsMax = 300
   local head
+
+  -- A path is taken and let go of at every directory above it, and each of several locks has an event of its own.
+  function lock.weight(grant) return math.max(1, #grant.nodes / 5) end
+  function lock.spend(grant) steps = steps + lock.weight(grant) end
+  function lock.isSpent() return steps >= stepsMax end
 
   -- Classes that can wait at a node of this kind.
   local function possible(node, class)
@@ -100,6 +105,7 @@ do
   end
 
   function lock.park(id, grant)
+    lock.spend(grant)
     lock.dequeue(id, grant, true)
     grant.parked = true
     lock.save(id, grant)
@@ -114,6 +120,7 @@ do
 
   -- The one end of a wait, apart from its grant.
   function lock.endWait(id, grant, reason)
+    lock.spend(grant)
     if not grant.parked then lock.dequeue(id, grant, true) end
     lock.counted(grant, -1)
     call('ZREM', due, 'w' .. id)
@@ -156,12 +163,13 @@ do
       local ticket, id = string.sub(found, at, at + 15), string.sub(found, at + 17)
       local grant = lock.load(id)
       local known = grant and grant.state == 'waiting' and session(grant.session)
-      if not known then call('ZREM', waits, found); node.queued, node.first = node.queued - 1, false
+      if not known then
+        call('ZREM', waits, found)
+        node.queued, node.first, steps = node.queued - 1, false, steps + 1
       elseif not known.alive then lock.endWait(id, grant, known.endedAs == 'closed' and 'cancelled' or 'sessionLost')
       elseif unfit(node, class, grant) then lock.endWait(id, grant, 'neverFits')
       elseif known.away then lock.park(id, grant)
       else return ticket, id, grant end
-      steps = steps + 1
       -- Too many dead at the front for one script: whoever looks again goes on here.
       if steps > 2 * stepsMax then return '', id, grant end
     end
@@ -210,7 +218,7 @@ do
       if class ~= 'p' and possible(node, class) and not fits(node, class, 1) then return end
       local ticket, id, grant = head(node, class, from)
       if not ticket then return end
-      steps = steps + 1
+      lock.spend(grant)
       local why, at
       if ticket ~= '' then why, at = lock.blocked(grant.nodes, ticket) end
       if ticket == '' then steps = stepsMax

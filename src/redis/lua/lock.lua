@@ -203,15 +203,20 @@ do
     return known
   end
 
-  -- One event for each lock of a grant; each names them all, so that no reader ever sees half of it.
+  -- One event for each lock of a grant. The first names them all; were that so of each, events would grow with the square of
+  -- the locks: the others name the first eight, by which all of a grant can be told from one, and how many more there are.
+  local namedMax = 8
   function lock.tell(type, id, grant, more, shows)
-    local names, list = '', {}
+    local list, all, some = {}, '', ''
     for i, row in ipairs(grant.rows) do list[i] = jsonOf(row[1]) end
-    if #list > 1 then names = ',"locks":[' .. concat(list, ',') .. ']' end
-    local who = names .. ',"grant":' .. json(id) .. ',"session":' .. jsonOf(grant.session) .. ',"agent":' .. jsonOf(grant.agent) ..
+    if #list > 1 then all = ',"locks":[' .. concat(list, ',') .. ']' end
+    if #list > namedMax then
+      some = ',"locks":[' .. concat(list, ',', 1, namedMax) .. '],"locksMore":' .. int(#list - namedMax)
+    else some = all end
+    local who = ',"grant":' .. json(id) .. ',"session":' .. jsonOf(grant.session) .. ',"agent":' .. jsonOf(grant.agent) ..
       (grant.owner ~= '' and ',"owner":' .. json(grant.owner) or '')
     for i, row in ipairs(grant.rows) do
-      emit(type, list[i], '{"lock":' .. list[i] .. who .. (shows and ',' .. lock.asked(row) or '') .. more .. '}')
+      emit(type, list[i], '{"lock":' .. list[i] .. (i == 1 and all or some) .. who .. (shows and ',' .. lock.asked(row) or '') .. more .. '}')
     end
   end
 end
