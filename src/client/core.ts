@@ -70,7 +70,7 @@ export class Core {
       (params, done) => this.requests.send('queue.progress', params, progress, done),
       onError,
     );
-    this.crew = new Crew(this.requests, this.holder, this.outcomes, timeoutMs);
+    this.crew = new Crew(this.requests, this.holder, this.outcomes, settings);
     this.locks = new Locks(this.requests, this.holder, this.giveBacks, { timeoutMs, onError });
     this.limits = new Limits(this.requests, this.holder, this.giveBacks, { timeoutMs, onError });
     this.onces = new Onces(this.requests, this.holder, this.giveBacks, timeoutMs);
@@ -222,7 +222,7 @@ export class Core {
     this.isOpen = false;
     this.keepalive.stop();
     this.settings.signal?.removeEventListener('abort', this.onAbort);
-    this.crew.lost('closed');
+    this.crew.end(closed);
     this.locks.stop('closed');
     this.limits.stop('closed');
     this.onces.loseAll('closed');

@@ -1,5 +1,5 @@
 import { Refusal, type WireError } from '../errors.js';
-import type { EndReason } from './errors.js';
+import type { Closed, EndReason } from './errors.js';
 import type { Holder } from './holder.js';
 import type { Outcomes } from './outcomes.js';
 import type { Requests } from './requests.js';
@@ -30,7 +30,12 @@ export class Crew {
   private readonly ports: WorkerPorts;
   private online = false;
 
-  constructor(requests: Requests, holder: Holder, outcomes: Outcomes, timeoutMs: number) {
+  constructor(
+    requests: Requests,
+    holder: Holder,
+    outcomes: Outcomes,
+    { timeoutMs, onError }: { readonly timeoutMs: number; onError(error: Error): void },
+  ) {
     this.holder = holder;
     this.outcomes = outcomes;
     const traits = { lane: 'direct', repeat: false, timeoutMs } as const;
@@ -43,6 +48,7 @@ export class Crew {
       left: (run) => this.forget(run),
       changed: () => this.changed(),
       gone: (worker) => this.gone(worker),
+      onError,
     };
   }
 
@@ -130,6 +136,12 @@ export class Crew {
   lost(reason: EndReason): void {
     this.claimed.clear();
     for (const run of [...this.runs.values()]) run.over(reason);
+  }
+
+  /** The connection is over, for good: whoever waits for a worker is told. */
+  end(closed: Closed): void {
+    this.lost('closed');
+    for (const worker of this.workers.values()) worker.end(closed);
   }
 
   async stop(options: StopOptions): Promise<void> {

@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../lib/ids.js';
+import { Credit } from './credit.js';
+import type { Closed } from './errors.js';
 import type { Done } from './requests.js';
 import { type Handler, Run, type RunPorts, type Task } from './run.js';
 
@@ -28,17 +30,13 @@ export interface WorkerPorts extends Pick<RunPorts, 'holder' | 'outcomes'> {
   /** What it may take has changed. */
   changed(): void;
   gone(worker: Worker): void;
+  onError(error: Error): void;
 }
 
 export const creditMax = 1000;
 export const stopLimitMs = 30_000;
 /** How long a stop waits for the answers to what it handed back. */
 const handBackMs = 2000;
-
-interface Waiter {
-  resolve(): void;
-  reject(error: Error): void;
-}
 
 /**
  * Takes tasks of one queue and runs each as it comes. The daemon never gives more than the credit, so nothing waits
@@ -58,9 +56,7 @@ export class Worker {
   private readonly runPorts: RunPorts;
   private places: number;
   private stopping: Promise<void> | undefined;
-  /** What this connection's daemon was last asked for; undefined: it does not know us. */
-  private asked: number | undefined;
-  private waiters: Waiter[] = [];
+  private readonly told: Credit;
   private idle: (() => void) | undefined;
 
   constructor(queue: string, options: WorkOptions, handler: Handler, ports: WorkerPorts) {
@@ -73,6 +69,7 @@ export class Worker {
     const { holder, outcomes } = ports;
     const progressEveryMs = options.progressEveryMs ?? 250;
     this.runPorts = { holder, outcomes, progressEveryMs, left: (run) => this.left(run), done: (run) => this.done(run) };
+    this.told = this.makeCredit();
     this.ready = this.tune();
   }
 
@@ -112,8 +109,12 @@ export class Worker {
 
   /** A new connection, or a new session: the daemon has to be told again. */
   declare(): void {
-    this.asked = undefined;
-    this.ask();
+    this.told.renew();
+  }
+
+  /** The connection is over, for good. */
+  end(closed: Closed): void {
+    this.told.end(closed);
   }
 
   get isStopping(): boolean {
@@ -124,45 +125,21 @@ export class Worker {
     return this.stopping ? 0 : Math.max(0, this.places - this.strays.size);
   }
 
-  private tune(): Promise<void> {
-    const told = new Promise<void>((resolve, reject) => this.waiters.push({ resolve, reject }));
-    told.catch(() => {});
-    this.ports.changed();
-    this.ask();
-    return told;
-  }
-
-  private ask(): void {
-    const { credit } = this;
-    // Without a credit there is no need to be known at all; offline, `declare` comes later.
-    if (!this.ports.isOnline() || (credit === 0 && this.asked === undefined)) {
-      if (credit === 0) this.told();
-      return;
-    }
-    if (credit === this.asked) return;
-    const { id: worker, queue } = this;
+  private makeCredit(): Credit {
+    const { id: worker, queue, ports } = this;
     const { kinds, leaseMs } = this.options;
-    const known = this.asked !== undefined;
-    this.asked = credit;
-    const done: Done = (error) => this.answered(credit, error);
-    if (known) this.ports.call('queue.credit', { worker, credit }, done);
-    else this.ports.call('queue.work', { worker, queue, credit, kinds, leaseMs }, done);
+    return new Credit({
+      wanted: () => this.credit,
+      isOnline: ports.isOnline,
+      declare: (credit, done) => ports.call('queue.work', { worker, queue, credit, kinds, leaseMs }, done),
+      change: (credit, done) => ports.call('queue.credit', { worker, credit }, done),
+      onError: ports.onError,
+    });
   }
 
-  private answered(credit: number, error: Error | undefined): void {
-    if (credit !== this.asked) return;
-    if (!error) {
-      this.told();
-      return;
-    }
-    // After a cut the next connection declares it; a refusal is for whoever asked.
-    if (!this.ports.isOnline()) return;
-    this.asked = undefined;
-    for (const waiter of this.waiters.splice(0)) waiter.reject(error);
-  }
-
-  private told(): void {
-    for (const waiter of this.waiters.splice(0)) waiter.resolve();
+  private tune(): Promise<void> {
+    this.ports.changed();
+    return this.told.tell();
   }
 
   private left(run: Run): void {
@@ -170,12 +147,12 @@ export class Worker {
     if (!run.isStray) return;
     this.strays.add(run);
     // A handler that heeds its signal is gone before this; only one that lingers costs a place.
-    setImmediate(() => this.ask());
+    setImmediate(() => this.told.ask());
   }
 
   private done(run: Run): void {
     this.runs.delete(run);
-    if (this.strays.delete(run)) this.ask();
+    if (this.strays.delete(run)) this.told.ask();
     if (this.runs.size === 0) this.idle?.();
   }
 

@@ -103,6 +103,20 @@ test('cancel and revoke reach the handler with their reasons', async () => {
   expect(seen.sort()).toEqual(['cancelled cancelled', 'revoked revoked']);
 });
 
+test('R11: a pool that is scaled, or stopped, before it is known is known as that', async () => {
+  const sb = await client();
+  const q = queue();
+  const gate = deferred();
+  const pool = sb.pool(q, { size: 1 }, () => gate.promise);
+  await pool.scale(4);
+  const stopped = sb.work(q, {}, () => {});
+  await stopped.stop();
+  await Promise.all(Array.from({ length: 6 }, (_, n) => sb.enqueue(q, n)));
+  await until(() => pool.running === 4);
+  expect((await sb.queue.stats({ queue: q })).queues[0]?.states).toMatchObject({ active: 4, ready: 2 });
+  gate.resolve();
+});
+
 test('R11: a pool that scales while it runs never runs more than its size, and drains the queue', async () => {
   const sb = await client();
   const q = queue();

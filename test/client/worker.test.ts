@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Fail, Refusal } from '../../src/client/index.js';
 import { reported, working } from './at-work.js';
-import { deferred, pushed, refuse } from './fake-daemon.js';
+import { deferred, pushed, refuse, silence } from './fake-daemon.js';
 import { client, fakeDaemon, useRig } from './rig.js';
 
 useRig();
@@ -95,6 +95,86 @@ test('a worker the daemon refuses says so', async () => {
   daemon.on['queue.work'] = () => refuse('BAD_REQUEST', { path: 'kinds' });
   const sb = await client(daemon);
   await expect(sb.work('q', { kinds: [] }, () => {}).ready).rejects.toMatchObject({ code: 'BAD_REQUEST' });
+});
+
+test.each([
+  ['refused for the moment', () => refuse('UNAVAILABLE', { retry: true, afterMs: 5 })],
+  ['not answered', () => silence],
+  ['refused as the session was lost', () => refuse('SESSION_LOST')],
+])('a worker whose declaration is %s is declared again', async (_, answer) => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon, { timeoutMs: 100 });
+  const worker = sb.work('q', { concurrency: 3 }, () => {});
+  await worker.ready;
+  daemon.on['queue.work'] = () => {
+    delete daemon.on['queue.work'];
+    return answer();
+  };
+  daemon.peer.cut();
+  for (let i = 0; i < 2; i++)
+    expect((await daemon.asked('queue.work', ({ peer }) => peer.number === 1)).params.credit).toBe(3);
+  await worker.scale(4);
+  expect((await daemon.asked('queue.credit')).params.credit).toBe(4);
+  expect(daemon.all('queue.work')).toHaveLength(3);
+});
+
+test('whoever waits for a worker waits until it is declared, and hears of a refusal only if it is final', async () => {
+  const daemon = await fakeDaemon();
+  const answers = [refuse('UNAVAILABLE', { retry: true, afterMs: 1 }), silence, refuse('LIMIT')];
+  daemon.on['queue.work'] = () => answers.shift();
+  const sb = await client(daemon, { timeoutMs: 100 });
+  await expect(sb.work('q', {}, () => {}).ready).rejects.toMatchObject({ code: 'LIMIT' });
+  expect(daemon.all('queue.work')).toHaveLength(3);
+});
+
+test('a declaration that is refused for good after a cut, when nobody waits for it, goes to onError', async () => {
+  const daemon = await fakeDaemon();
+  const told = deferred<Error>();
+  const sb = await client(daemon, { onError: (error) => told.resolve(error) });
+  await sb.work('q', {}, () => {}).ready;
+  daemon.on['queue.work'] = () => refuse('FORBIDDEN');
+  daemon.peer.cut();
+  expect(await told.promise).toMatchObject({ code: 'FORBIDDEN' });
+});
+
+test('a size that changes while the worker is being declared is told after that', async () => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  const answer = deferred<object>();
+  daemon.on['queue.work'] = () => answer.promise;
+  const pool = sb.pool('q', { size: 2 }, () => {});
+  const scaled = [pool.scale(5), pool.scale(7)];
+  await sb.ping();
+  expect(daemon.all('queue.credit')).toHaveLength(0);
+  answer.resolve({ worker: pool.id });
+  await Promise.all([pool.ready, ...scaled]);
+  expect(daemon.all('queue.credit').map(({ params }) => params.credit)).toEqual([7]);
+  await pool.scale(7);
+});
+
+test('a worker that is stopped before its declaration is answered leaves no credit behind', async () => {
+  const daemon = await fakeDaemon();
+  daemon.on['queue.work'] = ({ params }) => (params.credit > 0 ? silence : { worker: params.worker });
+  const sb = await client(daemon, { timeoutMs: 100 });
+  const worker = sb.work('q', {}, () => {});
+  await daemon.asked('queue.work');
+  await worker.stop();
+  expect(daemon.all('queue.work').map(({ params }) => params.credit)).toEqual([1, 0]);
+});
+
+test('whoever waits for a worker is told when the connection ends for good, also while there is none', async () => {
+  const daemon = await fakeDaemon();
+  const offline = deferred();
+  const sb = await client(daemon, {
+    backoff: { baseMs: 60_000, capMs: 60_000 },
+    onStatus: ({ state }) => state === 'reconnecting' && offline.resolve(),
+  });
+  daemon.peer.cut();
+  await offline.promise;
+  const pool = sb.pool('q', {}, () => {});
+  sb.leave();
+  await expect(pool.ready).rejects.toMatchObject({ name: 'Closed' });
+  await expect(pool.scale(2)).rejects.toMatchObject({ name: 'Closed' });
 });
 
 test('revoked: the signal aborts with the reason, the late result is dropped, and no place is lost', async () => {
