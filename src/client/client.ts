@@ -1,4 +1,3 @@
-import { newId } from '../lib/ids.js';
 import { domains } from './api.js';
 import { callsOf } from './calls.js';
 import type { Core } from './core.js';
@@ -8,7 +7,7 @@ import { type Faces, faceOf, facesOf, parted } from './faces.js';
 import type { SubscribeOptions } from './feed.js';
 import type { Joiner } from './joiner.js';
 import { type Observable, observableOf } from './observable.js';
-import { isRepeatable, laneOf, withIds } from './ops.js';
+import { isRepeatable, laneOf, named, withIds } from './ops.js';
 import type { Pressure, Settings } from './options.js';
 import type { Handler } from './run.js';
 import type { Identity } from './session.js';
@@ -105,10 +104,8 @@ export class Client {
   call(op: string, params: Record<string, unknown> = {}): Promise<unknown> {
     this.core.holder.check();
     const { agent, namespace, timeoutMs } = this.settings;
-    const full = withIds(
-      op,
-      agent === undefined && namespace !== undefined && op !== 'ping' ? { namespace, ...params } : params,
-    );
+    const isHere = agent !== undefined || namespace === undefined || op === 'ping' || params.namespace !== undefined;
+    const full = withIds(op, isHere ? params : { ...params, namespace });
     const waitMs = typeof params.waitMs === 'number' ? params.waitMs : 0;
     const late = op === 'queue.claim' ? { late: (ok: Record<string, unknown>) => this.core.crew.claims(ok, true) } : {};
     const traits = { lane: laneOf(op), repeat: isRepeatable(op), timeoutMs: timeoutMs + waitMs, ...late };
@@ -127,7 +124,7 @@ export class Client {
 
   /** Calls of one turn leave as one request; each has its own answer. */
   enqueue(queue: string, payload: unknown, options: EnqueueOptions = {}): Promise<Enqueued> {
-    const rest = JSON.stringify({ task: newId(), ...options });
+    const rest = JSON.stringify(named('task', options));
     const text = `{"payload":${JSON.stringify(payload) ?? 'null'},${rest.slice(1)}`;
     return this.join(this.core.batches.enqueue(queue), text) as Promise<Enqueued>;
   }
@@ -193,7 +190,7 @@ export class Client {
 
   /** Calls of one turn leave as one request. The id makes a repeat after a lost answer harmless. */
   publish(type: string, data?: unknown, options: PublishOptions = {}): Promise<Published> {
-    const text = JSON.stringify({ type, data, id: newId(), ...options });
+    const text = JSON.stringify({ type, data, ...named('id', options) });
     return this.join(this.core.batches.publish, text) as Promise<Published>;
   }
 

@@ -46,24 +46,32 @@ export const laneOf = (op: string): 'control' | 'bulk' => (control.has(op) ? 'co
 
 type Params = Record<string, unknown>;
 
-const named = (name: string) => (item: Params) => (item[name] === undefined ? { ...item, [name]: newId() } : item);
+/** An option that is there but undefined is one that was left out: it must not stand in the way of the one we choose. */
+export function named<Item extends object>(name: keyof Item & string, item: Item): Item {
+  return item[name] === undefined ? { ...item, [name]: newId() } : item;
+}
+
+const withName =
+  (name: string) =>
+  (item: Params): Params =>
+    named(name, item);
 
 /** Fills in the names that make an op repeatable, where the caller has not chosen them. */
 export function withIds(op: string, params: Params): Params {
   switch (op) {
     case 'queue.enqueue':
-      return { ...params, tasks: list(params.tasks).map(named('task')) };
+      return { ...params, tasks: list(params.tasks).map(withName('task')) };
     case 'queue.complete':
       if (!params.enqueue) return params;
       return { ...params, enqueue: list(params.enqueue).map((each) => withIds('queue.enqueue', each)) };
     case 'feed.publish':
-      return { ...params, events: list(params.events).map(named('id')) };
+      return { ...params, events: list(params.events).map(withName('id')) };
     case 'lock.acquire':
-      return named('grant')(params);
+      return named('grant', params);
     case 'limit.reserve':
-      return named('reservation')(params);
+      return named('reservation', params);
     case 'once.begin':
-      return named('attempt')(params);
+      return named('attempt', params);
     default:
       return params;
   }

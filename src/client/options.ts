@@ -60,10 +60,14 @@ export type Settings = Omit<ConnectOptions, keyof typeof defaults | 'backoff' | 
   typeof defaults & { url: string | readonly string[] } & { backoff: { baseMs: number; capMs: number } };
 
 export function settingsOf(options: ConnectOptions): Settings {
-  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
   const { url: asked = process.env.SIGNALBOX_URL || 'ws://127.0.0.1:7171' } = options;
   const url = typeof asked === 'string' ? withPath(asked) : asked.map(withPath);
-  return { ...defaults, ...given, url, backoff: { baseMs: 50, capMs: 5000, ...options.backoff } };
+  return { ...defaults, ...given(options), url, backoff: { baseMs: 50, capMs: 5000, ...given(options.backoff ?? {}) } };
+}
+
+/** An option that is there but undefined is one that was left out. */
+function given<Options extends object>(options: Options): Options {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Options;
 }
 
 /** What people write is a host and a port: the path of the wire, and its scheme, are known. */

@@ -34,6 +34,23 @@ test('without an agent there is no session, and reads name the namespace', async
   expect((await daemon.asked('ping')).params).toEqual({});
 });
 
+test('an option that is there but undefined is one that is not', async () => {
+  const daemon = await fakeDaemon();
+  daemon.on['queue.get'] = () => ({});
+  const statuses: Status[] = [];
+  const sb = await client(daemon, {
+    agent: undefined,
+    namespace: 'n',
+    backoff: { baseMs: undefined, capMs: undefined },
+    onStatus: (status: Status) => statuses.push(status),
+  } as object);
+  await sb.queue.get({ task: 't', namespace: undefined } as never);
+  expect((await daemon.asked('queue.get')).params).toEqual({ task: 't', namespace: 'n' });
+  daemon.peer.cut();
+  await daemon.connection(1);
+  expect(statuses).toContainEqual(expect.objectContaining({ state: 'reconnecting', delayMs: expect.closeTo(25, -2) }));
+});
+
 test('a session of an earlier process is resumed', async () => {
   const daemon = await fakeDaemon();
   const sb = await client(daemon, { resume: { session: 'old', key: 'k9' } });

@@ -38,6 +38,21 @@ test('Q3: an enqueue whose answer was lost is repeated under the same id', async
   expect(second?.params).toEqual(first?.params);
 });
 
+test('Q3: an id that is there but undefined is chosen like one that is not', async () => {
+  const daemon = await fakeDaemon();
+  const sb = await client(daemon);
+  await Promise.all([
+    sb.enqueue('q', 1, { task: undefined, key: 'k' } as object),
+    sb.publish('a.b', 1, { id: undefined } as object),
+    sb.queue.enqueue({ queue: 'q', tasks: [{ payload: 1, task: undefined }] } as never),
+  ]);
+  const id = expect.stringMatching(/^[\w-]{16}$/);
+  const tasks = daemon.all('queue.enqueue').flatMap(({ params }) => params.tasks);
+  expect(tasks).toHaveLength(2);
+  for (const item of tasks) expect(item).toMatchObject({ payload: 1, task: id });
+  expect((await daemon.asked('feed.publish')).params.events).toEqual([{ type: 'a.b', data: 1, id }]);
+});
+
 test.each(['complete', 'fail', 'release'] as const)(
   'Q3: a %s whose answer was lost is repeated under the same fence',
   async (verb) => {
