@@ -21,6 +21,9 @@ const isFinal = (code: number): boolean => (code >= 4400 && code <= 4499) || [10
 /** A daemon that turned us away does it again at once: only a plain cut of a good connection starts the delays anew. */
 const isPlainCut = (code: number): boolean => code === 1006 || code === 1000 || code === 1001 || code === 1005;
 
+/** Drain and overload: this daemon has no place for us, another one may. */
+const isSentAway = (code: number): boolean => code === 1012 || code === 1013;
+
 /** Keeps one socket to a daemon: dials, comes back with full jitter, does what the close codes say. */
 export class Link {
   socket: Socket | undefined;
@@ -32,8 +35,13 @@ export class Link {
   private timer: NodeJS.Timeout | undefined;
   private greeted = false;
   private works = false;
-  /** From `drain`, `closed` or a refusal: when to come back. */
+  /** From `closed` or a refusal of the session: when to come back, to whatever address. It spreads those who come. */
   private afterMs: number | undefined;
+  /** From `drain`: how long this daemon still is there for us. */
+  private drainMs: number | undefined;
+  private unfit = false;
+  /** How many addresses in a row had no place for us. */
+  private turnedAway = 0;
   private said: { code: number; reason: string } | undefined;
   private over = false;
 
@@ -48,7 +56,9 @@ export class Link {
     const { token, sendBytesMax, connectTimeoutMs } = this.settings;
     this.greeted = false;
     this.works = false;
+    this.unfit = false;
     this.afterMs = undefined;
+    this.drainMs = undefined;
     this.said = undefined;
     const options = {
       url: this.urls[this.url % this.urls.length]!,
@@ -71,12 +81,14 @@ export class Link {
   /** The session is open: this daemon takes us. */
   worked(): void {
     this.works = true;
+    this.turnedAway = 0;
   }
 
-  /** This socket will not do; try again, not before `afterMs` if the daemon said so. */
+  /** This socket will not do; try again, at the next address if there is one, not before `afterMs` if the daemon said so. */
   retry(afterMs: number | undefined): void {
     this.afterMs = afterMs ?? this.afterMs;
     this.works = false;
+    this.unfit = true;
     this.socket?.terminate();
   }
 
@@ -97,7 +109,7 @@ export class Link {
       this.hooks.connected(this.socket!, frame);
       return;
     }
-    if (frame.op === 'drain') this.afterMs = frame.afterMs as number | undefined;
+    if (frame.op === 'drain') this.drainMs = frame.afterMs as number | undefined;
     else if (frame.op === 'closed') {
       this.said = { code: frame.code as number, reason: String(frame.reason ?? '') };
       this.afterMs = (frame.afterMs as number | undefined) ?? this.afterMs;
@@ -120,10 +132,22 @@ export class Link {
       return;
     }
     if (this.works && isPlainCut(code)) this.backoff.reset();
-    // Where nobody answered, the next address is tried.
-    if (!this.greeted) this.url++;
-    const delayMs = this.afterMs ?? refused?.retryAfterMs ?? this.backoff.next();
+    if (!this.greeted || this.unfit || this.drainMs !== undefined || isSentAway(code)) {
+      this.url++;
+      this.turnedAway++;
+    }
+    const delayMs = this.afterMs ?? this.ownMs(refused) ?? this.backoff.next();
     this.timer = setTimeout(() => this.dial(), delayMs);
     this.hooks.cut(code, reason, delayMs);
+  }
+
+  /**
+   * When this daemon will have a place again is of no interest while there are others to ask: the session runs on
+   * meanwhile. After a round of all of them it is.
+   */
+  private ownMs(refused: Refused | undefined): number | undefined {
+    if (this.turnedAway > 0 && this.turnedAway < this.urls.length) return undefined;
+    this.turnedAway = 0;
+    return this.drainMs ?? refused?.retryAfterMs;
   }
 }

@@ -118,6 +118,31 @@ test('an upgrade refused with 503 is tried again after the stated time', async (
   expect(tries).toBe(1);
 });
 
+test('the stated time of one address does not hold up the next; after a round of all of them it counts', async () => {
+  const daemon = await fakeDaemon();
+  const tries: number[] = [];
+  const urls: string[] = [];
+  const servers = [0, 1].map((number) =>
+    createServer().on('upgrade', (_request, socket) => {
+      tries.push(number);
+      socket.end('HTTP/1.1 503 Draining\r\nRetry-After: 30\r\nContent-Length: 0\r\n\r\n');
+    }),
+  );
+  for (const server of servers) {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    urls.push(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  }
+  const statuses: Status[] = [];
+  const onStatus = (status: Status): void => void statuses.push(status);
+  await rejection(client(daemon, { url: urls, connectTimeoutMs: 500, onStatus }));
+  expect(tries).toEqual([0, 1]);
+  expect(statuses[0]).toMatchObject({ state: 'reconnecting', delayMs: expect.closeTo(10, -1.4) });
+  expect(statuses[1]).toMatchObject({ state: 'reconnecting', delayMs: 30_000 });
+  await client(daemon, { url: [...urls, daemon.url] });
+  expect(tries).toEqual([0, 1, 0, 1]);
+  for (const server of servers) server.close();
+});
+
 test('the signal ends the connecting, and later the client', async () => {
   const daemon = await fakeDaemon();
   daemon.on['session.open'] = () => silence;

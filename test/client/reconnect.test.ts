@@ -83,6 +83,32 @@ test.each([
   expect(statuses[1]).toMatchObject({ state: 'reconnecting', code: 1012, delayMs: 77 });
 });
 
+test.each([
+  ['drained', { op: 'drain', afterMs: 30_000 }, 1012],
+  ['drained, and cut before its turn', { op: 'drain', afterMs: 30_000 }, 1006],
+  ['drained by a daemon that says no more', { op: 'other' }, 1012],
+  ['too many for it', { op: 'closed', code: 1013, reason: 'overload', afterMs: 1 }, 1013],
+])('%s: a client with another address goes there, and does not wait for the first', async (_, line, code) => {
+  const daemon = await fakeDaemon();
+  const other = await fakeDaemon();
+  const sb = await client(daemon, { url: [daemon.url, other.url] });
+  daemon.peer.send(line);
+  await sb.ping();
+  if (code === 1006) daemon.peer.cut();
+  else daemon.peer.close(code);
+  expect((await other.asked('session.open')).params.resume).toEqual({ session: 's1', key: 'k1' });
+  await sb.ping();
+  expect(daemon.peers).toHaveLength(1);
+});
+
+test('a session that a daemon cannot open for the moment is opened at the next address', async () => {
+  const daemon = await fakeDaemon();
+  const other = await fakeDaemon();
+  daemon.on['session.open'] = () => refuse('DRAINING', { retry: true });
+  await client(daemon, { url: [daemon.url, other.url] });
+  expect([daemon.peers.length, other.peers.length]).toEqual([1, 1]);
+});
+
 test('delays are random, grow to their cap, and begin anew after a good connection', async () => {
   const daemon = await fakeDaemon();
   daemon.on['session.open'] = ({ peer }) =>
