@@ -96,6 +96,14 @@ const busy = new Set([
   'UNBLOCKED',
 ]);
 
+/** Of the driver: the command never left, for there was no link to send it on. */
+const unsent = /^connect |Stream isn't writeable|ECONNREFUSED|ENOENT|Connection is not/i;
+/**
+ * Of the driver: what was on its way when the link broke ends with `max retries` (there are none), and with `Connection
+ * is closed` when we closed it. The latter is also said of what is asked behind that: nobody can tell, so it counts.
+ */
+const cut = /max retries|ECONN|EPIPE|ETIMEDOUT|closed/i;
+
 /** A script's `refuse(CODE, {json})` becomes a Refusal; what Redis says of its own state becomes UNAVAILABLE. */
 export function toRefusal(error: unknown, what: string): Error {
   if (error instanceof Refusal || !(error instanceof Error)) return error as Error;
@@ -111,12 +119,8 @@ export function toRefusal(error: unknown, what: string): Error {
   }
   if (/timed out/i.test(error.message))
     return new Refusal('TIMEOUT', `Redis did not answer ${what} in time; it may have happened`);
-  if (
-    /Connection is closed|Stream isn't writeable|max retries|ECONN|EPIPE|ENOENT|ETIMEDOUT|Connection is not|closed/i.test(
-      error.message,
-    )
-  ) {
-    return new Refusal('UNAVAILABLE', `Redis is away (${what})`, { afterMs: 500 });
-  }
-  return error;
+  if (unsent.test(error.message)) return new Refusal('UNAVAILABLE', `Redis is away (${what})`, { afterMs: 500 });
+  if (!cut.test(error.message)) return error;
+  const message = `the link to Redis broke before it answered ${what}; it may have happened`;
+  return new Refusal('TIMEOUT', message, { afterMs: 500 });
 }

@@ -148,8 +148,9 @@ describe('a failure', () => {
   it('of the link to Redis is UNAVAILABLE, and TIMEOUT when it may have happened', async () => {
     const at = await station();
     const one = await client(at);
-    expect((await one.call('crash', { how: 'closed' })).error).toMatchObject({ code: 'UNAVAILABLE', retry: true });
-    expect((await one.call('crash', { how: 'late' })).error).toMatchObject({ code: 'TIMEOUT', retry: true });
+    expect((await one.call('crash', { how: 'unsent' })).error).toMatchObject({ code: 'UNAVAILABLE', retry: true });
+    for (const how of ['closed', 'late'])
+      expect((await one.call('crash', { how })).error).toMatchObject({ code: 'TIMEOUT', retry: true });
   });
 
   it('to fit a line is TOO_LARGE, and the connection goes on', async () => {

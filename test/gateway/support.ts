@@ -386,6 +386,8 @@ function commands(station: Station): AnyCommand[] {
 function crash(how: string): unknown {
   if (how === 'now') throw new TypeError('boom');
   if (how === 'closed') return Promise.reject(new Error('Connection is closed.'));
+  if (how === 'unsent')
+    return Promise.reject(new Error("Stream isn't writeable and enableOfflineQueue options is false"));
   if (how === 'late') return Promise.reject(new Error('Command timed out'));
   if (how === 'circle') {
     const circle: Record<string, unknown> = {};

@@ -60,6 +60,19 @@ describe('while Redis cannot be reached', () => {
     wire.cut();
   });
 
+  test('TIMEOUT when the link breaks in place of the answer: what has no name of its own may have happened', async () => {
+    const wire = await near.session({ ttlMs: 20_000 });
+    const marker = unique('marker');
+    const gone = proxy.swallowReply(marker);
+    const refused = await wire.refused('feed.publish', { events: [{ type: 'note.made', data: { marker } }] });
+    await gone;
+    expect(refused).toMatchObject({ code: 'TIMEOUT', message: expect.stringContaining('may have happened') });
+    await recovered(wire);
+    const { events } = await wire.call('feed.read', { from: 'all', types: ['note.made'], limit: 1000 });
+    expect(events.filter(({ event }: Any) => event.data.marker === marker)).toHaveLength(1);
+    wire.cut();
+  });
+
   test('TIMEOUT within the command timeout when the link is silent', async () => {
     const wire = await near.session({ ttlMs: 20_000 });
     proxy.stall('down');

@@ -45,12 +45,14 @@ describe('what a script or Redis answers, as a refusal', () => {
 
   test.each([
     ['Command timed out', 'TIMEOUT'],
-    ['Connection is closed.', 'UNAVAILABLE'],
+    ['Connection is closed.', 'TIMEOUT'],
     ["Stream isn't writeable and enableOfflineQueue options is false", 'UNAVAILABLE'],
-    ['Reached the max retries per request limit (which is 0).', 'UNAVAILABLE'],
+    ['Reached the max retries per request limit (which is 0).', 'TIMEOUT'],
     ['connect ECONNREFUSED /x', 'UNAVAILABLE'],
     ['connect ENOENT /x', 'UNAVAILABLE'],
-    ['read ECONNRESET', 'UNAVAILABLE'],
+    ['connect ETIMEDOUT', 'UNAVAILABLE'],
+    ['read ECONNRESET', 'TIMEOUT'],
+    ['write EPIPE', 'TIMEOUT'],
   ])('of the driver: %s is %s', (message, code) => {
     expect(toRefusal(new Error(message), 'x')).toMatchObject({ code, retry: true });
   });

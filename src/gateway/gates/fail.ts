@@ -2,8 +2,9 @@ import { Refusal, type WireError } from '../../errors.js';
 import { reportFault } from '../probes.js';
 
 // What a driver says of a lost or slow Redis where no command has put it in better words.
-const away = /^(connection is closed|stream isn't writeable|reached the max retries per request)/i;
-const late = /^command timed out/i;
+const away = /^stream isn't writeable/i;
+// It was sent, or may have been.
+const late = /^(command timed out|connection is closed|reached the max retries per request)/i;
 
 /** Whatever a gate or a command threw, as it stands on the wire. Never throws itself. */
 export function toWireError(error: unknown, where: string): WireError {
