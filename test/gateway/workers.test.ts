@@ -17,7 +17,7 @@ function rig() {
   workers.declare({ worker: 'w', queue: 'q', credit: 1, kinds: undefined, leaseMs: undefined, holds: [] });
   /** Workers asked for in a script, which finds nothing. */
   const asked = (news?: typeof fresh): unknown => {
-    const { args, settle } = pool.ask(news);
+    const { args, settle } = pool.ask(undefined, news);
     settle([]);
     return args[0];
   };
@@ -45,4 +45,15 @@ test('what becomes ready while its socket is blocked is asked for as soon as it 
   expect(asked()).toBe(0);
   workers.blocked(false);
   expect(asked()).toBe(1);
+});
+
+test('a script that another one follows asks for no more than it is told, and leaves the rest to that one', () => {
+  const { pool, workers } = rig();
+  workers.declare({ worker: 'v', queue: 'q', credit: 10, kinds: undefined, leaseMs: undefined, holds: [] });
+  const counts = (most?: number): unknown[] => {
+    const { args } = pool.ask(most);
+    return Array.from({ length: args[0] as number }, (_, i) => args[8 * i + 7]);
+  };
+  expect(counts(4)).toEqual([1, 2]);
+  expect(counts()).toEqual([8]);
 });
