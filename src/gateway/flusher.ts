@@ -6,17 +6,31 @@ export interface Flushable {
 }
 
 /**
- * Ends a turn of the event loop: whatever arrived for all sockets in it is written in one go, one system call a socket.
+ * An event for a thousand subscribers is 7 ms of system calls. In between the loop looks at what has arrived: Redis works on
+ * the next request meanwhile, and nobody's answer waits for all of them.
+ */
+const mostATurn = 128;
+
+/**
+ * Ends a turn of the event loop: whatever arrived for a socket in it is written in one go, one system call a socket.
  * `setImmediate` and not a microtask: it runs once behind everything the poll phase brought (all replies of a Redis
  * pipeline, all frames of all sockets), and at once when there is nothing else to do. Measured beside `nextTick`: no
  * difference in latency or cost with one request at a time.
  */
 export class Flusher {
   #dirty: Flushable[] = [];
+  #at = 0;
   readonly #run = (): void => {
-    const dirty = this.#dirty;
-    this.#dirty = [];
-    for (const one of dirty) guarded('a flush', () => one.flush());
+    const end = Math.min(this.#dirty.length, this.#at + mostATurn);
+    while (this.#at < end) {
+      const one = this.#dirty[this.#at++]!;
+      guarded('a flush', () => one.flush());
+    }
+    if (this.#at < this.#dirty.length) setImmediate(this.#run);
+    else {
+      this.#dirty = [];
+      this.#at = 0;
+    }
   };
 
   add(one: Flushable): void {
