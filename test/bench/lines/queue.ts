@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Contestant } from '../contestant.js';
 import { firstRound, type Line, type Sample } from '../line.js';
 import type { Load } from '../side.js';
@@ -47,6 +48,7 @@ const behind = (id: string, title: string, flag: 'million' | undefined): Line =>
     if (round === firstRound) {
       await side.ask('queue', id);
       await side.ask('fill', { ...load, tasks });
+      await rested(side);
     }
     const put = await rate(side, 'enqueue', load);
     const taken = await rate(side, 'work', load);
@@ -117,6 +119,11 @@ export const queueLines: readonly Line[] = [
     },
   },
 ];
+
+/** Filling makes Redis rewrite its file, in a process that takes a core and a copy of every page that is touched. */
+async function rested({ redis: { client } }: Contestant): Promise<void> {
+  while (/aof_rewrite_(in_progress|scheduled):1/.test(await client.info('persistence'))) await wait(100);
+}
 
 /** What the log takes is said apart: it is bounded by its own settings and not by the number of waiting tasks. */
 async function memoryOf({ redis: { client } }: Contestant): Promise<{ used: number; log: number }> {
