@@ -140,6 +140,8 @@ export async function startProxy(target: Target): Promise<FaultProxy> {
         done();
         return true;
       };
+      // Whoever asked may have hung up first, on a machine with much to do: the reply is lost all the same.
+      client.once('close', done);
       return false;
     };
     links.add(link);
