@@ -174,6 +174,7 @@ test('L10: the reply to the finish is lost and it is sent again: one finish, the
     }),
   ).toBe('r');
   await sb.ping();
+  await watcher.event('once.finished', name);
   const finished = watcher.events().filter(({ event }) => event.subject === name && event.type === 'once.finished');
   expect(finished).toHaveLength(1);
 });

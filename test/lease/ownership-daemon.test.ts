@@ -164,7 +164,7 @@ describe.concurrent('the ownership table: daemons', () => {
     expect(at(back) - claimedAt).toBeGreaterThanOrEqual(receiptMs);
     const given = await hold(producer, queue);
     expect(given.map(({ task, attempt }: Any) => [task, attempt])).toEqual([0, 1].map((i) => [`${queue}.${i}`, 1]));
-    expect(story(watcher, queue).filter((line) => line.startsWith('task.claimed'))).toHaveLength(3);
+    expect(await eventsOf(watcher, 'task.claimed', queue, 3)).toHaveLength(3);
     // When it reads again it finds the push, and behind it that the task is no longer its own.
     wire.socket.resume();
     const told = await wire.next(({ op }) => op === 'revoked', 20_000);

@@ -38,6 +38,7 @@ describe('limit.penalize', () => {
     expect(probe.push.fence / 1000).toBeGreaterThanOrEqual(until - 1);
     // It is out alone: nobody else is granted anything before it has come through.
     expect((await refused(agents[3]!, name, { requests: 1 })).code).toBe('LIMITED');
+    await limitEvent(watcher, 'limit.granted', name);
     expect(watcher.events().filter(({ event }) => event.type === 'limit.granted')).toHaveLength(1);
     await settle(owner(probe.i), waits[probe.i]);
     const settledAt = (await limitEvent(watcher, 'limit.recovered', name)).event;

@@ -186,6 +186,7 @@ test('A13: the zombie writes last: what it sends is refused, and the guarded sid
   expect(await write(held.fence, 'late')).toBe(false);
   expect(await b.call('lock.check', { name, fence: held.fence })).toEqual({ valid: false, current: fence });
   expect(register.map(({ value }) => value)).toEqual(['first', 'second']);
+  await told('lock.granted', wait.grant);
   expect(watcher.events().filter(({ event }) => event.type === 'lock.lost' && event.data.lock === name)).toHaveLength(
     1,
   );
@@ -281,9 +282,9 @@ test('lock-delay: after an involuntary end nobody gets the lock at once, after a
   await granted(b, wait.grant);
   expect(performance.now() - from).toBeGreaterThan(150);
   const { notBeforeAt } = await told('lock.lost', held.grant);
-  const grantedAt = watcher
-    .events()
-    .find(({ event }) => event.type === 'lock.granted' && event.data.grant === wait.grant);
+  const grantedAt = await watcher.until(() =>
+    watcher.events().find(({ event }) => event.type === 'lock.granted' && event.data.grant === wait.grant),
+  );
   expect(Date.parse(grantedAt.event.time)).toBeGreaterThanOrEqual(Date.parse(notBeforeAt));
   await release(b, wait);
   await b.call('lock.define', { name, change: true });
