@@ -1,7 +1,8 @@
 import { checkedSignal } from './abort.js';
 import type { Moment } from './clock.js';
 import { Ended, type EndReason } from './errors.js';
-import type { Holder, Holding, Term } from './holder.js';
+import type { Holder } from './holder.js';
+import type { Holding, Term } from './holding.js';
 
 /** What a grant says, in a reply or in a push. */
 export interface HeldFrame {
@@ -99,10 +100,17 @@ export class HeldLock implements Holding {
     this.orphaned = holder.end(this, provenAt, holder.validFor(this), 'sessionLost');
   }
 
+  isReclaimed(epoch: string): boolean {
+    return this.epoch !== epoch;
+  }
+
   reclaimed({ fence, validMs, epoch }: HeldFrame, at: Moment): void {
     if (this.ended) return;
     [this.fence, this.validMs, this.epoch, this.provenAt] = [fence, validMs, epoch, at];
-    if (!this.isOrphan) return;
+    if (!this.isOrphan) {
+      this.holder.given(this, at);
+      return;
+    }
     this.isOrphan = false;
     this.holder.forget(this.orphaned);
     // Its handler may have waited for a proof of the session that is gone.

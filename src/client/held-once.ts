@@ -1,6 +1,7 @@
 import { checkedSignal } from './abort.js';
 import { Ended, type EndReason } from './errors.js';
-import type { Holder, Holding } from './holder.js';
+import type { Holder } from './holder.js';
+import type { Holding } from './holding.js';
 import type { OnceCall } from './once-options.js';
 
 /** A key from its begin to its end, whoever brings that about. */

@@ -1,38 +1,9 @@
 import type { WireError } from '../errors.js';
 import { elapsedMs, type Moment, now } from './clock.js';
 import { type EndReason, refusalOf } from './errors.js';
+import type { Held, Holding, Term } from './holding.js';
 import { batchMax } from './options.js';
 import type { Requests } from './requests.js';
-
-/** Something the session owns. */
-export interface Holding {
-  /** `task:<id>` and the like. */
-  readonly lease: string;
-  readonly fence: number;
-  /** Its own lease, renewed by lease.renew; undefined: it lives as long as the session. */
-  readonly leaseMs: number | undefined;
-  /** What the daemon promises, where it is less than the time to live of the session. */
-  readonly validMs?: number;
-  /** It is no longer surely ours; the holder has forgotten it already. */
-  over(reason: EndReason): void;
-}
-
-interface Held {
-  readonly holding: Holding;
-  /** Send time of the last request whose answer proved it ours. For what hangs on the session: the session's. */
-  provenAt: Moment;
-  renewedAt: Moment;
-  /** Waits for a proof before the work may begin. */
-  begin: (() => void) | undefined;
-}
-
-/** An end that no proof puts off. */
-export interface Term {
-  readonly holding: Holding;
-  readonly from: Moment;
-  readonly validMs: number;
-  readonly reason: EndReason;
-}
 
 const timerMaxMs = 2 ** 31 - 1;
 
@@ -106,6 +77,16 @@ export class Holder {
     else if (leaseMs === undefined) this.ping();
     else this.renew([held]);
     this.wakeBefore(validMs / 6 - (leaseMs === undefined ? elapsedMs(this.pingedAt) : 0));
+  }
+
+  /** Its lease was given or renewed by an answer to what was sent at `at`. */
+  given(holding: Holding, at: Moment): void {
+    const held = this.own.get(holding.lease);
+    if (held?.holding !== holding) return;
+    held.unknownAt = undefined;
+    held.provenAt = at;
+    this.measure();
+    beginNow(held);
   }
 
   drop(holding: Holding): void {
@@ -216,6 +197,7 @@ export class Holder {
       if (error) return;
       this.proven(sentAt);
       this.proved(ok);
+      this.lapse(String(ok.epoch), sentAt);
     });
   }
 
@@ -238,6 +220,7 @@ export class Holder {
       const answers = (ok.leases ?? []) as { error?: WireError }[];
       if (error) return;
       for (const [i, held] of all.entries()) this.renewed(held, answers[i]?.error, sentAt);
+      if (all.some(({ unknownAt }) => unknownAt !== undefined)) this.ping();
     });
   }
 
@@ -245,13 +228,23 @@ export class Holder {
     const { holding } = held;
     if (this.own.get(holding.lease) !== held) return;
     if (!error) {
-      held.provenAt = sentAt;
-      this.measure();
-      beginNow(held);
+      this.given(holding, sentAt);
       return;
     }
     const { code } = refusalOf(error);
-    if (code !== 'STALE_FENCE' && code !== 'NOT_FOUND') return;
+    if (code === 'NOT_FOUND' && holding.isReclaimed) held.unknownAt = performance.now();
+    else if (code === 'STALE_FENCE' || code === 'NOT_FOUND') this.lapsed(held);
+  }
+
+  /** In the epoch they were given in, what the daemon does not know is over. */
+  private lapse(epoch: string, askedAt: Moment): void {
+    for (const held of [...this.own.values()]) {
+      if (held.unknownAt === undefined || held.unknownAt > askedAt.mono) continue;
+      if (!held.holding.isReclaimed?.(epoch)) this.lapsed(held);
+    }
+  }
+
+  private lapsed({ holding }: Held): void {
     this.own.delete(holding.lease);
     holding.over('leaseLapsed');
   }

@@ -1,6 +1,7 @@
 import { checkedSignal } from './abort.js';
 import { Defer, type DeferOptions, Ended, type EndReason } from './errors.js';
-import type { Holder, Holding } from './holder.js';
+import type { Holder } from './holder.js';
+import type { Holding } from './holding.js';
 import { type Outcome, type Outcomes, outcomeOf } from './outcomes.js';
 import { Progress } from './progress.js';
 
