@@ -41,6 +41,7 @@ interface Data {
   readonly session: string;
   readonly fence?: number;
   readonly validMs?: number;
+  readonly waitedMs?: number;
   readonly reason?: string;
   readonly endsAt?: string;
   readonly resumesAt?: string;
@@ -95,15 +96,18 @@ const taken = new Set(['disconnected', 'leaseLapsed', 'revoked']);
 const pushTypes = new Set(['limit.granted', 'limit.waitEnded', 'limit.lost']);
 
 function pushOf({ type, data }: LogEvent): LimitPush[] {
-  const { limit: name, reservation, session, fence = 0, validMs = 0, reason = '' } = data as Data;
-  if (type === 'limit.granted') return [{ kind: 'limitGranted', session, reservation, name, fence, validMs }];
+  const { limit: name, reservation, session, fence = 0, validMs = 0, waitedMs, reason = '' } = data as Data;
+  if (type === 'limit.granted') {
+    // Granted by the step in which it began to wait: the reply said so.
+    return waitedMs === undefined ? [] : [{ kind: 'limitGranted', session, reservation, name, fence, validMs }];
+  }
   if (type === 'limit.waitEnded') return [{ kind: 'limitWaitEnded', session, reservation, reason }];
   return taken.has(reason) ? [{ kind: 'limitLost', session, name, reservation, fence, reason }] : [];
 }
 
 /**
- *     batch$      --[waiting]--[granted]-------[waitEnded]--------[lost, leaseLapsed]--[lost, closed]--
- *     limitPush$  -------------[limitGranted]--[limitWaitEnded]---[limitLost]--------------------------
+ *     batch$      --[waiting]--[granted]-------[waiting, granted at once]--[waitEnded]--------[lost, leaseLapsed]--[lost, closed]--
+ *     limitPush$  -------------[limitGranted]------------------------------[limitWaitEnded]---[limitLost]--------------------------
  */
 export const limitPush$ = (batch$: Observable<LogBatch>): Observable<readonly LimitPush[]> =>
   batch$.pipe(

@@ -13,7 +13,13 @@ export const limitEvents = {
     /** The first of the queue fits then, if nothing else comes. */
     resumesAt: z.string().optional(),
   }),
-  'limit.granted': z.object({ ...reservation, fence: z.int(), validMs: z.int(), waitedMs: z.int() }),
+  'limit.granted': z.object({
+    ...reservation,
+    fence: z.int(),
+    validMs: z.int(),
+    /** Absent if the reply to its ask said so: no push tells it again. */
+    waitedMs: z.int().optional(),
+  }),
   'limit.waitEnded': z.object({
     ...reservation,
     reason: z.enum(['timeout', 'cancelled', 'sessionLost', 'neverFits']),

@@ -95,7 +95,9 @@ local function reserve(id, at)
   local resumes = ahead == 0 and ms < dims.none and turn.now + ms or ahead > 0 and item.headAt
   limit.tell('limit.waiting', item, id, r, ',"place":' .. int(ahead + 1) .. ',"endsAt":"' .. iso(turn.now + waitMs) .. '"' ..
     (resumes and resumes <= latest and ',"resumesAt":"' .. iso(resumes) .. '"' or ''))
+  limit.asking = id
   limit.pump(item)
+  limit.asking = nil
   return told(item, id, r)
 end
 

@@ -40,8 +40,13 @@ describe('a wait', () => {
     await settle(many, first);
     const got = await reserve(few, name, one, { waitMs: minute });
     expect(got.state).toBe('granted');
+    const later = await queueUp(few, name, { concurrency: 2 });
     await settle(few, got);
     await settle(many, held);
+    // The reply has ended the first wait: only that of the later one is ended by a push.
+    await granted(few, later);
+    expect(pushesOf(few, got)).toEqual([]);
+    await settle(few, later);
     await granted(many, second);
     await settle(many, second);
     const told = await watcher.until(() => {

@@ -10,6 +10,7 @@ const waiting = (ends: number, resumes?: number) =>
     { ...own, place: 1, endsAt: at(ends), ...(resumes === undefined ? {} : { resumesAt: at(resumes) }) },
   ] as const;
 const granted = ['limit.granted', { ...own, fence: 7, validMs: 15_000, waitedMs: 3 }] as const;
+const grantedAtOnce = ['limit.granted', { ...own, fence: 6, validMs: 15_000 }] as const;
 const waitEnded = (reason: string) => ['limit.waitEnded', { ...own, reason }] as const;
 const lost = (reason: string) => ['limit.lost', { ...own, fence: 7, reason }] as const;
 const penalized = (until: number) =>
@@ -64,11 +65,12 @@ describe('limitDefined$', () => {
 describe('limitPush$', () => {
   it('tells who waited how it ended, and who lost a reservation it did not give back itself', () => {
     marbles(({ hot, expectObservable }) => {
-      const batch$ = hot('a-b-c-d', {
+      const batch$ = hot('a-b-c-d-e', {
         a: batch(entry('other', waiting(5), granted)),
         b: batch(entry('me', waitEnded('timeout'), lost('leaseLapsed'))),
         c: batch(entry('me', lost('closed'), lost('sessionLost'))),
         d: batch(published('me', granted)),
+        e: batch(entry('me', waiting(5), grantedAtOnce)),
       });
       const id = { session: 's1', reservation: 'r1' };
       expectObservable(limitPush$(batch$)).toBe('a-b', {

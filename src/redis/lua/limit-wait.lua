@@ -60,14 +60,19 @@ do
     if r.lease then call('ZADD', due, int(turn.lease + r.lease), 'e' .. id) end
   end
 
+  -- Of what waited. `replied`: its caller hears of it from the reply to its ask, and needs no push.
+  local function tellGrant(item, id, r, replied)
+    limit.tell('limit.granted', item, id, r, ',"fence":' .. int(r.fence) .. ',"validMs":' .. int(limit.validMs(r)) ..
+      (replied and '' or ',"waitedMs":' .. int(turn.now - r.since)))
+  end
+
+  -- `limit.asking`: the reservation that the reply under way answers.
   function limit.grant(item, id, r)
     local waited = r.state == 'waiting'
     r.fence = nextFence()
     limit.adopt(item, id, r)
     if item.phase then limit.passed(item, id) end
-    if not waited then return end
-    limit.tell('limit.granted', item, id, r, ',"fence":' .. int(r.fence) .. ',"validMs":' .. int(limit.validMs(r)) ..
-      ',"waitedMs":' .. int(turn.now - r.since))
+    if waited then tellGrant(item, id, r, limit.asking == id) end
   end
 
   -- ---- the queue
