@@ -3,7 +3,7 @@ import { startDaemon, type TestDaemon } from '../support/daemon.js';
 import { type FaultProxy, startProxy } from '../support/proxy.js';
 import { startRedis, type TestRedis } from '../support/redis.js';
 import { until } from '../support/until.js';
-import { type Any, fresh, limitOf, reserve, settle, usage, type Wire } from './support.js';
+import { type Any, fresh, limitOf, pushesOf, reserve, settle, usage, type Wire } from './support.js';
 
 /** A daemon whose link to Redis can be taken away, and one that keeps its own. */
 let redis: TestRedis;
@@ -85,6 +85,86 @@ test('with a share each daemon grants that much by itself, and Redis is charged 
   expect(await usage(watcher, name)).toMatchObject({ n: { used: 3, reserved: 0 }, concurrency: { reserved: 0 } });
   const later = await reserve(wire, name, { n: 1 });
   expect(later.fence).toBeGreaterThan(second.fence);
+});
+
+/** A limit with a share that the daemon knows; and its next call to Redis that names `marker`, carried out without a reply. */
+async function shared(wire: Wire): Promise<string> {
+  const dimensions = { n: { amount: 10, perMs: minute }, concurrency: { amount: 4 } };
+  const name = await limitOf(wire, 'window', dimensions, { whenDown: { share: 0.5 } });
+  await settle(wire, await reserve(wire, name, { n: 1 }), { n: 0 });
+  await wire.call('limit.get', { name });
+  return name;
+}
+
+test('what is settled while the reply to its adoption is lost is settled in Redis too', async () => {
+  const wire = await daemon.session({ ttlMs: 60_000 });
+  const name = await shared(wire);
+  await away(wire);
+  const held = await reserve(wire, name, { n: 3, concurrency: 2 }, { reservation: fresh('adopted') });
+  expect(held.degraded).toBe(true);
+  const watcher = await other.wire();
+  // Until Redis has it and the daemon does not know: the link may end with a reply that was before it.
+  do {
+    const swallowed = proxy.swallowReply(held.reservation);
+    proxy.heal();
+    await swallowed;
+    await away(wire);
+  } while ((await usage(watcher, name)).concurrency.reserved !== 2);
+  await settle(wire, held, { n: 1 });
+  await back(wire);
+  await until(async () => (await usage(watcher, name)).concurrency.reserved === 0);
+  expect((await usage(watcher, name)).n).toEqual({ amount: 10, used: 1, reserved: 0, remaining: 9 });
+  await wire.call('session.close', {});
+});
+
+test('a reservation that Redis made and nobody heard of goes on under the fence its holder was given instead', async () => {
+  const wire = await daemon.session({ ttlMs: 60_000 });
+  const name = await shared(wire);
+  const reservation = fresh('unheard');
+  const swallowed = proxy.swallowReply(reservation);
+  const [held] = await Promise.all([
+    reserve(wire, name, { n: 3, concurrency: 2 }, { reservation, leaseMs: minute }),
+    swallowed,
+  ]);
+  expect(held).toMatchObject({ state: 'granted', degraded: true });
+  await back(wire);
+  const watcher = await other.wire();
+  await until(async () => {
+    const { leases } = await watcher.call('lease.list', { session: wire.opened.session, kind: 'reservation' });
+    return leases.some(({ fence }: Any) => fence === held.fence);
+  });
+  expect((await usage(watcher, name)).n).toMatchObject({ reserved: 3, remaining: 7 });
+  const { leases } = await wire.call('lease.renew', {
+    leases: [{ lease: `reservation:${reservation}`, fence: held.fence }],
+  });
+  expect(leases[0].endsAt).toBeDefined();
+  await settle(wire, held);
+  expect((await usage(watcher, name)).concurrency.reserved).toBe(0);
+  await wire.call('session.close', {});
+});
+
+test('a wait that Redis began and nobody heard of is over when its ask was granted instead', async () => {
+  const [wire, elsewhere] = await Promise.all([daemon.session({ ttlMs: 60_000 }), other.session({ ttlMs: 60_000 })]);
+  const name = await shared(wire);
+  const full = await reserve(elsewhere, name, { concurrency: 4 });
+  const reservation = fresh('waits');
+  const swallowed = proxy.swallowReply(reservation);
+  const [held] = await Promise.all([
+    reserve(wire, name, { concurrency: 2 }, { reservation, waitMs: minute }),
+    swallowed,
+  ]);
+  expect(held).toMatchObject({ state: 'granted', degraded: true });
+  await back(wire);
+  await until(async () => (await usage(elsewhere, name)).concurrency.reserved === 6);
+  expect(await elsewhere.call('limit.get', { name })).toMatchObject({ waiting: 0 });
+  // What comes free is nobody's turn.
+  await settle(elsewhere, full);
+  await wire.call('ping');
+  expect((await usage(elsewhere, name)).concurrency.reserved).toBe(2);
+  await settle(wire, held);
+  expect((await usage(elsewhere, name)).concurrency.reserved).toBe(0);
+  expect(pushesOf(wire, held)).toEqual([]);
+  await Promise.all([wire, elsewhere].map((each) => each.call('session.close', {})));
 });
 
 test('what was granted meanwhile is owed, even if others have used the limit up; a new definition is heard of', async () => {

@@ -128,6 +128,14 @@ do
     enter(item, id, r)
   end
 
+  -- A daemon granted by itself what waits here: nobody had heard that it does.
+  function limit.overtaken(item, id, r, fence)
+    dequeue(item, id, r, true)
+    r.parked, r.fence = nil, fence
+    limit.adopt(item, id, r)
+    tellGrant(item, id, r, true)
+  end
+
   -- The one end of a wait, apart from its grant.
   function limit.endWait(item, id, r, reason)
     dequeue(item, id, r, false)
