@@ -73,7 +73,12 @@ export class LimitJoins {
     const amounts = flat(cost);
     const args = ['r', id, binding, name, waitMs, leaseMs ?? '', weight, keyOf(ask), amounts.length / 2];
     for (const amount of amounts) args.push(amount);
-    return this.#one({ reservation, args, name, local: () => this.#local.reserve(id, ttlMs, ask) });
+    return this.#one({
+      reservation,
+      args,
+      name,
+      local: () => this.#local.reserve(id, ttlMs, ask, this.#namespace.seenFence),
+    });
   }
 
   settle({ id, binding }: SessionRef, reservation: string, actual: Amounts): Promise<Words> {

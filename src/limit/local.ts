@@ -40,8 +40,8 @@ export class LocalLimits {
     return this.#given.size === 0;
   }
 
-  /** The words of a script for the same ask, or undefined: the limit is closed. */
-  reserve(session: string, ttlMs: number, ask: Ask): string[] | undefined {
+  /** The words of a script for the same ask, or undefined: the limit is closed. Its fence is above `seen`, the highest there was. */
+  reserve(session: string, ttlMs: number, ask: Ask, seen: number): string[] | undefined {
     const definition = this.#definitions.get(ask.name);
     if (!definition || this.#given.size >= givenMax) return undefined;
     const known = this.#given.get(ask.reservation);
@@ -52,7 +52,7 @@ export class LocalLimits {
     if (!known && !this.#fits(definition, ask.cost, now)) {
       return [`!LIMITED {"message":"Redis is away, and the local share is used up","afterMs":1000}`];
     }
-    const fence = known?.fence ?? Math.max(this.#fence + 1, now * 1000);
+    const fence = known?.fence ?? Math.max(this.#fence + 1, seen + 1, now * 1000);
     if (!known) {
       this.#fence = fence;
       this.#given.set(ask.reservation, { session, ask, fence, actual: undefined });

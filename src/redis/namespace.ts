@@ -47,6 +47,10 @@ export class Namespace {
     return this.#position;
   }
 
+  get seenFence(): number {
+    return Number(this.#fence);
+  }
+
   /** Runs a script that opens a turn; answers what it gave to `turn.close`. */
   async call<Reply>(script: Script, args: readonly Arg[] = []): Promise<Reply> {
     const reply = (await this.#run(script, args)) as [string, string, Reply];

@@ -167,6 +167,23 @@ test('a wait that Redis began and nobody heard of is over when its ask was grant
   await Promise.all([wire, elsewhere].map((each) => each.call('session.close', {})));
 });
 
+test('fences that a daemon gives by itself are above all that it has seen, however far its clock is behind', async () => {
+  const wire = await daemon.session({ ttlMs: 60_000 });
+  const name = await shared(wire);
+  const client = redis.client();
+  // As Redis leaves it when its clock is ten seconds ahead of the daemon's.
+  await client.hset('sb:{default}:meta', 'fence', String((Date.now() + 10_000) * 1000));
+  const before = await reserve(wire, name, { n: 1 });
+  await away(wire);
+  const held = await reserve(wire, name, { n: 1 });
+  expect(held.degraded).toBe(true);
+  expect(held.fence).toBeGreaterThan(before.fence);
+  await back(wire);
+  expect((await reserve(wire, name, { n: 1 })).fence).toBeGreaterThan(held.fence);
+  await wire.call('session.close', {});
+  client.disconnect();
+});
+
 test('what was granted meanwhile is owed, even if others have used the limit up; a new definition is heard of', async () => {
   const [wire, elsewhere] = await Promise.all([daemon.session({ ttlMs: 60_000 }), other.session()]);
   const dimensions = { n: { amount: 10, perMs: minute } };
