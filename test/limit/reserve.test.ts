@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Any, fresh, limitOf, refused, reserve, settle, usage, useWorld, watcherOf } from './support.js';
 
-const { daemon } = useWorld();
+const { daemon, current } = useWorld();
 const second = 1000;
 const minute = 60 * second;
 
@@ -262,4 +262,17 @@ test('list goes through all limits by name, a page at a time, and by prefix', as
     cursor = page.cursor;
   } while (cursor);
   expect(seen).toEqual([...'abcde'].map((letter) => `${prefix}-${letter}`));
+});
+
+test('the fence of a reservation is stored with it: a clock that goes back gives no lower one', async () => {
+  const wire = await daemon().session();
+  const client = current().redis.client();
+  const name = await limitOf(wire, 'window', { n: { amount: 1000, perMs: minute } });
+  // One right behind the other: what is told of them waits for its second, and what is stored must not.
+  for (let i = 0; i < 20; i++) {
+    const held = await reserve(wire, name, { n: 1 });
+    expect(Number(await client.hget('sb:{default}:meta', 'fence'))).toBeGreaterThanOrEqual(held.fence);
+    await settle(wire, held);
+  }
+  client.disconnect();
 });

@@ -80,6 +80,7 @@ do
   local replid = string.match(call('INFO', 'replication'), 'master_replid:(%x+)') or ''
   turn.offset, turn.epoch, turn.replid = tonumber(stored[1] or 0), stored[2], stored[3]
   turn.last = math.max(tonumber(stored[4] or 0), tonumber(fenceFloor))
+  turn.known = turn.last
   turn.skew, turn.tail = tonumber(stored[5] or 0), tonumber(stored[7] or 0)
   turn.bytes, turn.second = tonumber(stored[8] or 0), tonumber(stored[9] or 0)
   -- A fence given after the stop mark makes it void: another daemon went on.
@@ -116,6 +117,8 @@ end
 function turn.close(reply)
   local count = turn.events
   if count == 0 and turn.sinceSeen < 250 and not turn.touched and not turn.graced then
+    -- A fence given without an event is stored all the same: behind a clock that goes back comes no lower one.
+    if turn.last > turn.known then call('HSET', KEYS[1], 'fence', int(turn.last)) end
     return { int(turn.last), turn.epoch .. ':' .. int(turn.offset), reply }
   end
   if turn.graced then
