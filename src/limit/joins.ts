@@ -26,8 +26,17 @@ type Words = readonly string[];
 const wordsOf = (said: string): Words => (said.startsWith('!') ? [said] : said.split('\t'));
 
 const overflow = (): Error => new Refusal('UNAVAILABLE', 'too many requests wait for Redis', { afterMs: 200 });
-const isAway = (error: unknown): boolean => error instanceof Refusal && error.code === 'UNAVAILABLE';
 const away: Words = ['!UNAVAILABLE {"message":"Redis is away, and the limit is closed meanwhile","afterMs":500}'];
+
+/** Redis is away: what is said where a limit is closed then. Undefined: it is another error. */
+function closedBy(error: unknown): Words | undefined {
+  if (!(error instanceof Refusal)) return undefined;
+  if (error.code === 'UNAVAILABLE') return away;
+  // It may have happened. Where a share is granted here meanwhile, adopt.lua finds what there is of it in Redis.
+  const { message, afterMs } = error;
+  return error.code === 'TIMEOUT' ? [`!TIMEOUT ${JSON.stringify({ message, afterMs })}`] : undefined;
+}
+
 /** About what a reservation, or what is remembered of it, takes in Redis, as Memory counts. */
 const itemBytes = 250;
 /** Rows that one script adopts. */
@@ -139,8 +148,9 @@ export class LimitJoins {
       this.#learn(items);
       return results.map(wordsOf);
     } catch (error) {
-      if (!isAway(error)) throw error;
-      return items.map(({ local }) => local() ?? away);
+      const closed = closedBy(error);
+      if (!closed) throw error;
+      return items.map(({ local }) => local() ?? closed);
     }
   }
 
