@@ -33,7 +33,10 @@ export function askIdle(takers: QueueTakers, news: Fresh, max: number, rows: Row
   for (const taker of [...takers.idle]) {
     if (asked >= most || rows.length >= wantsMax) break;
     if (taker.kinds && ![...news.kinds].some((kind) => serves(taker, kind))) continue;
-    asked += push(takers, taker, Math.min(taker.free, share, most - asked), rows);
+    const count = Math.min(taker.free, share, most - asked);
+    // Its socket is blocked: when it is not it asks, as somebody who has heard of the news.
+    if (count <= 0) taker.dry = false;
+    asked += push(takers, taker, count, rows);
   }
   return asked;
 }

@@ -76,7 +76,7 @@ export class ConnectionWorkers implements Workers, Owner {
 
   blocked(is: boolean): void {
     this.#ties.blocked = is;
-    // What became ready meanwhile has woken them; who has heard nothing of it stays asleep.
+    // Whoever was meant by news meanwhile is not dry any more and asks now; the others stay asleep.
     if (!is) for (const taker of [...this.#workers.values(), ...this.#claims]) this.#pool.changed(taker);
   }
 

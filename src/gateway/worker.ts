@@ -82,7 +82,8 @@ export class QueueTakers {
       if (kind !== undefined && !serves(taker, kind)) continue;
       taker.dry = false;
       this.sort(taker);
-      woken++;
+      // One whose socket is blocked asks when it is not; this news is for somebody else.
+      if (this.eager.has(taker)) woken++;
     }
     return woken > 0;
   }

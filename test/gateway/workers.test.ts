@@ -57,3 +57,18 @@ test('a script that another one follows asks for no more than it is told, and le
   expect(counts(4)).toEqual([1, 2]);
   expect(counts()).toEqual([8]);
 });
+
+test('news that comes while its socket is blocked is not lost to a worker, and not spent on it beside another', () => {
+  const { pool, workers, asked } = rig();
+  expect(asked()).toBe(1); // it found nothing
+  workers.blocked(true);
+  expect(asked(fresh)).toBe(0);
+  workers.blocked(false);
+  expect(asked()).toBe(1);
+  workers.blocked(true);
+  const other = new ConnectionWorkers(() => session, pool, sink, 1024 * 1024);
+  other.declare({ worker: 'v', queue: 'q', credit: 1, kinds: undefined, leaseMs: undefined, holds: [] });
+  expect(asked()).toBe(1);
+  pool.ready('q', undefined, 1);
+  expect(asked()).toBe(1);
+});
