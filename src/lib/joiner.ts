@@ -126,9 +126,15 @@ export class Joiner<Item, Result> {
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
+      // A call that failed meanwhile may have taken the rest of its group along.
+      if (this.#waiting === 0) return;
       // Shared between the calls that may go, so that one is carried out while the answer of the other is worked on; and
       // a call a turn: two that reach Redis together are answered together.
-      this.#call(Math.max(shareMin, Math.ceil(this.#waiting / (this.#callsMax - this.#calls.size))));
+      const free = (): number => this.#callsMax - this.#calls.size;
+      do {
+        this.#call(Math.max(shareMin, Math.ceil(this.#waiting / free())));
+        // What is not joined goes at once, to keep its place beside what is.
+      } while (this.#itemsMax === 1 && this.#waiting > 0 && free() > 0);
       this.#schedule();
     });
   }

@@ -153,7 +153,7 @@ export class QueueJoins {
     await Promise.all(this.#joiners.map((joiner) => joiner.passed()));
   }
 
-  /** A call is about to go, and asks for whoever is idle. */
+  /** A call waits to go, and will ask for whoever is idle. */
   get asksSoon(): boolean {
     return this.#joiners.some(({ waiting }) => waiting > 0);
   }

@@ -103,6 +103,13 @@ describe('a joiner', () => {
     expect(told).toEqual([true, false]);
   });
 
+  it('what is not joined goes at once, as many as may go', async () => {
+    const { joiner, calls } = rig({ itemsMax: 1, callsMax: 3 });
+    for (const item of [1, 2, 3, 4]) joiner.add([item]).catch(() => {});
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(calls.map(({ items }) => items)).toEqual([[1], [2], [3]]);
+  });
+
   it('a group larger than a call is cut, and resolves whole, though its calls end in any order', async () => {
     const { joiner, calls, turn, answer } = rig({ callsMax: 3 });
     const group = joiner.add([1, 2, 3, 4, 5, 6, 7, 8, 9]);
