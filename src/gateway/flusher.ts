@@ -26,11 +26,12 @@ export class Flusher {
       const one = this.#dirty[this.#at++]!;
       guarded('a flush', () => one.flush());
     }
-    if (this.#at < this.#dirty.length) setImmediate(this.#run);
-    else {
-      this.#dirty = [];
+    // Cut off now and then, as somebody may always have more to write.
+    if (this.#at === this.#dirty.length || this.#at >= 8 * mostATurn) {
+      this.#dirty.splice(0, this.#at);
       this.#at = 0;
     }
+    if (this.#dirty.length > 0) setImmediate(this.#run);
   };
 
   add(one: Flushable): void {

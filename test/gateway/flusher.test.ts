@@ -26,6 +26,19 @@ test('a thousand sockets are written in turns, and what arrives in between is lo
   expect(written).toBe(1002);
 });
 
+test('somebody who always has more to write does not keep the others from being written, or what was written in memory', async () => {
+  const flusher = new Flusher();
+  let written = 0;
+  const busy = { flush: () => (++written < 20_000 ? flusher.add(busy) : undefined) };
+  for (let i = 0; i < 300; i++) flusher.add(busy);
+  let late = false;
+  await turn();
+  flusher.add({ flush: () => (late = true) });
+  while (!late) await turn();
+  expect(written).toBeLessThan(1000);
+  while (written < 20_000) await turn();
+});
+
 test('one that throws keeps nobody else from being written', async () => {
   const flusher = new Flusher();
   const written: number[] = [];
