@@ -1,3 +1,4 @@
+import { Refusal } from '../errors.js';
 import type { QueueJoins } from '../queue/joins.js';
 import type { Asked, ClaimedTask, ClaimRows, Dispatcher, Fresh, HeldTask } from '../queue/port.js';
 import { askEager, askIdle, type Row, tasksMax, wantArgs, wantsMax } from './asking.js';
@@ -252,6 +253,8 @@ export class WorkerPool implements Dispatcher {
   #failed(rows: readonly Row[], error: unknown): void {
     for (const taker of new Set(rows.map((row) => row.taker))) {
       taker.failed(error);
+      // It was never sent: nothing can have been claimed, and a call that is over has nothing else to wait for.
+      if (taker.gone && error instanceof Refusal && error.code === 'UNAVAILABLE') continue;
       void this.#reconcile(taker, rows);
     }
   }
