@@ -77,9 +77,13 @@ export class Fail extends Error {
   }
 }
 
-/** The refusal as the daemon sent it. A code of a newer daemon is INTERNAL here, and `details.code` has its name. */
-export function refusalOf(error: WireError): Refusal {
-  const { code, message, path, afterMs, details } = error;
+/**
+ * The refusal as the daemon sent it. A code of a newer daemon is INTERNAL here, and `details.code` has its name.
+ * `again`: it was sent a second time after a cut, and the first may have been carried out whatever is said of the second.
+ */
+export function refusalOf(error: WireError, again = false): Refusal {
+  const { code, message, path, afterMs } = error;
+  const details = again ? { ...error.details, again } : error.details;
   if (isErrorCode(code)) return new Refusal(code, message, { path, afterMs, details });
   return new Refusal('INTERNAL', message, { path, afterMs, details: { ...details, code } });
 }

@@ -10,20 +10,21 @@ interface Owed {
 }
 
 /** After these nobody knows what was done. */
-const unsure = new Set(['TIMEOUT', 'UNAVAILABLE', 'INTERNAL']);
+const unsure = new Set(['TIMEOUT', 'INTERNAL']);
 /** These say nothing of what was asked for; it is worth asking again. */
-const passing = new Set([...unsure, 'DRAINING', 'RATE_LIMITED', 'LIMIT']);
+const passing = new Set([...unsure, 'UNAVAILABLE', 'DRAINING', 'RATE_LIMITED', 'LIMIT']);
 const againMs = 200;
 const againMaxMs = 5000;
-/** So many lost answers at once are no accident; what is dropped here ends with its session. */
+/** So many lost answers at once are no accident; one more is tried once, and else ends with its session. */
 const owedMax = 10_000;
 
 /** A request that failed like this may have been carried out: what it asked for may be ours. */
-export const mayBeOurs = (error: unknown): boolean =>
-  error instanceof Refusal &&
-  unsure.has(error.code) &&
-  // It waited for a connection all the time.
-  (error.details as { sent?: boolean } | undefined)?.sent !== false;
+export function mayBeOurs(error: unknown): boolean {
+  if (!(error instanceof Refusal)) return false;
+  const { sent = true, again = false } = (error.details ?? {}) as { sent?: boolean; again?: boolean };
+  // `sent: false`: it waited for a connection all the time. `again`: what was refused is the second of two.
+  return sent && (unsure.has(error.code) || (again && error.code === 'UNAVAILABLE'));
+}
 
 /**
  * What we have given up and the daemon has not yet taken back: it is told until it answers, or until the session ends and
@@ -34,11 +35,10 @@ export class GiveBacks {
 
   /** Fails if the first try does; it is tried again all the same. */
   give(id: string, send: Send): Promise<void> {
+    if (this.owed.size >= owedMax && !this.owed.has(id)) return send();
     const owed = { send, tries: 0, isAsked: false, timer: undefined };
     this.forget(id);
     this.owed.set(id, owed);
-    const [oldest] = this.owed.keys();
-    if (this.owed.size > owedMax) this.forget(oldest!);
     return this.ask(id, owed);
   }
 

@@ -31,6 +31,8 @@ interface Request extends Timed, Traits {
   readonly bytes: number;
   readonly done: Done;
   sentAt: Moment | undefined;
+  /** How often it was written to a socket. */
+  sends: number;
 }
 
 export interface RequestHooks {
@@ -104,6 +106,7 @@ export class Requests {
       bytes,
       done,
       sentAt: undefined,
+      sends: 0,
       slot: 0,
     };
     this.table.set(id, request);
@@ -137,7 +140,7 @@ export class Requests {
     const error = frame.error as WireError | undefined;
     if (error && request.lane !== 'direct' && this.waitsForAnother(request, error)) return;
     this.drop(request);
-    request.done(error && refusalOf(error), (frame.ok ?? {}) as Frame, request.sentAt ?? now());
+    request.done(error && refusalOf(error, request.sends > 1), (frame.ok ?? {}) as Frame, request.sentAt ?? now());
   }
 
   /** A socket is there: `direct` requests go out. The rest follows with `goOn`. */
@@ -184,6 +187,7 @@ export class Requests {
         if (lane !== 'direct' && !socket.hasRoom) break;
         this.waiting[lane].delete(request);
         request.sentAt = sentAt;
+        request.sends++;
         socket.write(request.line, request.bytes);
       }
     }
@@ -204,6 +208,7 @@ export class Requests {
     if (code !== 'DRAINING' && code !== 'SESSION_LOST') return false;
     const isOfThisSession = request.sentAt !== undefined && request.sentAt.mono >= this.openedAt;
     request.sentAt = undefined;
+    request.sends--;
     if (code === 'DRAINING') return true;
     this.waiting[request.lane].add(request);
     // It may be the session before that was lost, and the news come late.

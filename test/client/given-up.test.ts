@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ConnectOptions, Signalbox } from '../../src/client/index.js';
 import { until } from '../support/until.js';
-import { type Any, refuse } from './fake-daemon.js';
+import { type Any, refuse, silence } from './fake-daemon.js';
 import { BrokenLink } from './link.js';
 import { client, open, useDaemon, world } from './real.js';
 import { client as clientOf, fakeDaemon, rejection, useRig } from './rig.js';
@@ -87,13 +87,13 @@ const words = [
 ];
 
 test.each(words)(
-  'L19: $what that may have been given by a daemon without Redis is given back until it says so',
+  'L19: $what that may have been given when the link to Redis broke is given back until the daemon has answered',
   async (its) => {
     const daemon = await fakeDaemon();
     const sb = await clientOf(daemon);
-    daemon.on[its.ask] = () => refuse('UNAVAILABLE', { retry: true });
+    daemon.on[its.ask] = () => refuse('TIMEOUT', { retry: true });
     daemon.on[its.back] = () => refuse('UNAVAILABLE', { retry: true });
-    expect(await rejection(its.run(sb))).toMatchObject({ code: 'UNAVAILABLE' });
+    expect(await rejection(its.run(sb))).toMatchObject({ code: 'TIMEOUT' });
     const { params } = await daemon.asked(its.ask);
     expect(its.id((await daemon.asked(its.back)).params)).toBe(its.id(params));
     daemon.on[its.back] = () => ({});
@@ -104,6 +104,27 @@ test.each(words)(
     daemon.peer.cut();
     await sb.ping();
     expect(daemon.all(its.back)).toHaveLength(asked);
+  },
+);
+
+test.each(words)(
+  '$what that was refused while Redis is away was not given, unless it had been sent before',
+  async (its) => {
+    const daemon = await fakeDaemon();
+    const sb = await clientOf(daemon);
+    daemon.on[its.back] = () => ({});
+    daemon.on[its.ask] = () => refuse('UNAVAILABLE', { retry: true });
+    expect(await rejection(its.run(sb))).toMatchObject({ code: 'UNAVAILABLE' });
+    await sb.ping();
+    expect(daemon.all(its.back)).toEqual([]);
+    daemon.on[its.ask] = ({ peer }) => {
+      if (peer.number > 0) return refuse('UNAVAILABLE', { retry: true });
+      peer.cut();
+      return silence;
+    };
+    expect(await rejection(its.run(sb))).toMatchObject({ code: 'UNAVAILABLE', details: { again: true } });
+    const asked = daemon.all(its.ask).map(({ params }) => its.id(params));
+    expect(its.id((await daemon.asked(its.back)).params)).toBe(asked.at(-1));
   },
 );
 

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Signalbox } from '../../src/client/index.js';
 import { type Any, silence } from './fake-daemon.js';
@@ -37,17 +38,17 @@ const recipes = [
 ];
 
 /**
- * A daemon that gives everything at once and proves nothing, and a client that has been frozen for so long that
+ * A daemon that gives everything at once and proves nothing, and a client that has had no proof for so long that
  * it asks for one before it begins anything.
  */
-async function frozen() {
+async function unproven() {
   const daemon = await fakeDaemon();
-  daemon.ttlMs = 300;
+  daemon.ttlMs = 1200;
   daemon.on['lock.acquire'] = ({ params: { grant } }) => ({
     grant,
     state: 'held',
     fence: 7,
-    validMs: 300,
+    validMs: 1200,
     epoch: 'e1',
   });
   daemon.on['limit.reserve'] = ({ params: { reservation } }) => ({ reservation, state: 'granted', fence: 7 });
@@ -58,21 +59,20 @@ async function frozen() {
   daemon.on['limit.settle'] = () => ({ remaining: {} });
   daemon.on['once.fail'] = () => ({ state: 'new' });
   const sb = await client(daemon);
-  const until = performance.now() + 200;
-  while (performance.now() < until);
+  await wait(800);
   return { daemon, sb };
 }
 
 const never = (): Promise<never> => Promise.reject(new Error('the handler ran'));
 
 test.each(recipes)('$what: a handler whose time is over before its renewal is answered does not begin', async (its) => {
-  const { sb } = await frozen();
-  expect(await rejection(its.run(sb, { leaseMs: 200 }, never))).toMatchObject({ name: 'Ended', reason: 'cannotRenew' });
+  const { sb } = await unproven();
+  expect(await rejection(its.run(sb, { leaseMs: 800 }, never))).toMatchObject({ name: 'Ended', reason: 'cannotRenew' });
 });
 
 test.each(recipes)('$what: what is lost before its renewal is answered does not begin', async (its) => {
-  const { daemon, sb } = await frozen();
-  const ended = rejection(its.run(sb, { leaseMs: 250 }, never));
+  const { daemon, sb } = await unproven();
+  const ended = rejection(its.run(sb, { leaseMs: 1000 }, never));
   const { params } = await daemon.asked(its.ask);
   await daemon.asked('lease.renew');
   daemon.peer.send({ op: 'lost', fence: 7, reason: 'revoked', ...its.lost(params) });
@@ -82,9 +82,9 @@ test.each(recipes)('$what: what is lost before its renewal is answered does not 
 test.each(recipes)(
   'L19: $what: what its caller gives up before its renewal is answered does not begin, and goes back unused',
   async (its) => {
-    const { daemon, sb } = await frozen();
+    const { daemon, sb } = await unproven();
     const stop = new AbortController();
-    const ended = rejection(its.run(sb, { leaseMs: 250, signal: stop.signal }, never));
+    const ended = rejection(its.run(sb, { leaseMs: 1000, signal: stop.signal }, never));
     const renewal = await daemon.asked('lease.renew');
     stop.abort(new Error('enough'));
     renewal.peer.send({ id: renewal.id, ok: { leases: [{ endsAt: '2026-01-01T00:00:00Z' }] } });
@@ -94,10 +94,10 @@ test.each(recipes)(
 );
 
 test('a candidate that gives up before its renewal is answered does not lead', async () => {
-  const { daemon, sb } = await frozen();
+  const { daemon, sb } = await unproven();
   const stop = new AbortController();
   let terms = 0;
-  const elected = sb.elect('n', { leaseMs: 250, signal: stop.signal }, () => void terms++);
+  const elected = sb.elect('n', { leaseMs: 1000, signal: stop.signal }, () => void terms++);
   await daemon.asked('lease.renew');
   stop.abort(new Error('enough'));
   await elected;
