@@ -12,8 +12,8 @@ import { ServedNamespace, type ServedOptions } from './served-namespace.js';
 const script = lua(import.meta.url, './namespaces.lua', ['max']);
 
 /**
- * The namespaces in use. One exists from the first session or subscription that names it, is served by every daemon from
- * then on, and stays. One that nobody has opened can be read, and is empty.
+ * The namespaces in use. One exists from the first session, or subscription to what is new, that names it and is not
+ * refused; it is served by every daemon from then on, and stays. One that nobody has opened can be read, and is empty.
  */
 export class Namespaces implements Service {
   readonly name = 'namespaces';

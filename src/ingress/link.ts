@@ -18,6 +18,8 @@ export interface LinkOptions {
   readonly onRefused: (error: Error) => void;
 }
 
+/** So many failures make the pause its longest. */
+const longest = 6;
 const connectMs = 3000;
 /** So long a start waits to hear. A daemon that does not is deaf to services alone, and of use to all others. */
 const startMs = 5000;
@@ -86,7 +88,10 @@ export class PubSubLink {
         await this.#listen(client);
       } catch (error) {
         // Cut, silent or stopped: the same way out.
-        if (isRefusal(error)) this.#refused(error);
+        if (isRefusal(error)) {
+          this.#refused(error);
+          failures = longest; // nothing that a quick try would change
+        }
       } finally {
         client.disconnect();
         client.removeAllListeners('pmessageBuffer');
@@ -94,7 +99,7 @@ export class PubSubLink {
         if (this.#up) this.#options.onCut();
         this.#up = false;
       }
-      await pause(Math.min(1000, 25 * 2 ** failures) * (0.5 + Math.random() / 2), signal);
+      await pause(Math.min(1000, 25 * 2 ** Math.min(failures, longest)) * (0.5 + Math.random() / 2), signal);
     }
   }
 

@@ -20,13 +20,13 @@ end
 function givers.l(id, grantId)
   local grant, known = lock.load(grantId), session(id)
   if not grant or grant.session ~= id then return false end
-  local nodes = grant.nodes and #grant.nodes or 1
+  local weight = grant.nodes and lock.weight(grant) or 1
   if grant.state == 'waiting' then lock.endWait(grantId, grant, known.endedAs == 'closed' and 'cancelled' or 'sessionLost')
   elseif grant.state == 'held' then
     lock.free(grantId, grant, known.endedAs == 'closed' and 'closed' or known.endedAs and 'sessionLost' or 'disconnected')
   else return false end
   -- A path is let go of at every directory above it.
-  return math.max(1, nodes / 5)
+  return weight
 end
 
 -- A reservation's concurrency is work and goes with the socket; its wait ends with the session only.

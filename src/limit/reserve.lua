@@ -63,6 +63,7 @@ local function reserve(id, at)
   if not speaks(owner, binding) then return '!SESSION_LOST' end
   local item, r = limit.get(name), limit.load(id)
   if not item then return '!NOT_FOUND {"message":"no such limit; limit.define makes one","limit":' .. json(name) .. '}' end
+  limit.asking = id
   if item.waiting > 0 and item.look then limit.pump(item); r = limit.load(id) end
   if r then return again(item, id, r, owner, key) end
   if memoryIsShort() then return memoryRefusal end
@@ -95,9 +96,7 @@ local function reserve(id, at)
   local resumes = ahead == 0 and ms < dims.none and turn.now + ms or ahead > 0 and item.headAt
   limit.tell('limit.waiting', item, id, r, ',"place":' .. int(ahead + 1) .. ',"endsAt":"' .. iso(turn.now + waitMs) .. '"' ..
     (resumes and resumes <= latest and ',"resumesAt":"' .. iso(resumes) .. '"' or ''))
-  limit.asking = id
   limit.pump(item)
-  limit.asking = nil
   return told(item, id, r)
 end
 

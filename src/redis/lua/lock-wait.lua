@@ -218,13 +218,14 @@ do
       if class ~= 'p' and possible(node, class) and not fits(node, class, 1) then return end
       local ticket, id, grant = head(node, class, from)
       if not ticket then return end
-      lock.spend(grant)
-      local why, at
-      if ticket ~= '' then why, at = lock.blocked(grant.nodes, ticket) end
       if ticket == '' then steps = stepsMax
-      elseif not why then lock.grant(id, grant)
-      elseif at == nil or at == node or class == 'x' or class == 'p' or class == 'u' then return
-      else from = ticket .. '\1' end
+      else
+        lock.spend(grant)
+        local why, at = lock.blocked(grant.nodes, ticket)
+        if not why then lock.grant(id, grant)
+        elseif at == nil or at == node or class == 'x' or class == 'p' or class == 'u' then return
+        else from = ticket .. '\1' end
+      end
     end
   end
 
