@@ -117,7 +117,7 @@ export class Limits {
       }
       const left = Math.max(0, Math.ceil(until - performance.now()));
       const params = { name, cost, reservation, waitMs: left, leaseMs, weight };
-      const outcome = await this.ask(params, signal);
+      const outcome = await this.ask(params, isAsked, signal);
       isAsked = outcome === 'ask';
       if (outcome === 'ask') continue;
       // The loss may overtake the answer, or meet it on its way to here: the next session knows nothing of that reservation.
@@ -136,9 +136,13 @@ export class Limits {
     }
   }
 
-  /** One request, and if it has to wait, the wait. */
+  /**
+   * One request, and if it has to wait, the wait. `again`: it has waited under this id before, and may have been granted
+   * meanwhile, whatever is said of this request.
+   */
   private async ask(
     params: { reservation: string; waitMs: number; cost: Amounts },
+    again: boolean,
     signal?: AbortSignal,
   ): Promise<Outcome> {
     const { reservation, waitMs } = params;
@@ -155,11 +159,13 @@ export class Limits {
       if (ok.state === 'granted') return { fence: ok.fence as number, at: sentAt };
       timer = setTimeout(() => tell('ask'), Math.min(askAgainMs, waitMs + 1000));
       timer.unref();
-      return await told;
+      const heard = await told;
+      // The end of a session may have been told before this was asked again under the next one: there it waits.
+      return heard === 'session' && sentAt.mono > this.lostAt ? 'ask' : heard;
     } catch (error) {
       // The first try was carried out under a session that has ended since.
       if (error instanceof Refusal && error.code === 'CONFLICT') return 'session';
-      if (mayBeOurs(error)) await this.settle(reservation, nothing(params.cost)).catch(() => {});
+      if (again || mayBeOurs(error)) await this.settle(reservation, nothing(params.cost)).catch(() => {});
       throw error;
     } finally {
       unlisten();

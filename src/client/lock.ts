@@ -165,7 +165,7 @@ export class Locks {
       }
       const left = Math.max(0, Math.ceil(until - performance.now()));
       const params = paramsOf(names, options, grant, left);
-      const outcome = await this.ask(grant, params, signal);
+      const outcome = await this.ask(grant, params, isAsked, signal);
       isAsked = outcome === 'ask';
       if (outcome === 'ask') continue;
       // The loss may overtake the answer, or meet it on its way to here: the next session knows nothing of that grant.
@@ -186,8 +186,16 @@ export class Locks {
     }
   }
 
-  /** One request, and if it has to wait, the wait. An abort ends it by giving the grant back, once the request is answered. */
-  private async ask(grant: string, params: Record<string, unknown>, signal: AbortSignal | undefined): Promise<Outcome> {
+  /**
+   * One request, and if it has to wait, the wait. An abort ends it by giving the grant back, once the request is answered.
+   * `again`: it has waited under this grant before, and may have got it meanwhile, whatever is said of this request.
+   */
+  private async ask(
+    grant: string,
+    params: Record<string, unknown>,
+    again: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<Outcome> {
     const wait = new Wait();
     this.waits.set(grant, wait);
     this.holder.waits(1);
@@ -198,7 +206,9 @@ export class Locks {
       if (reply.ok.state === 'held') return { held: reply.ok as unknown as HeldFrame, at: reply.sentAt };
       timer = setTimeout(() => wait.tell('ask'), Math.min(askAgainMs, (params.waitMs as number) + 1000));
       timer.unref();
-      const outcome = await wait.told();
+      const heard = await wait.told();
+      // The end of a session may have been told before this was asked again under the next one: there it waits.
+      const outcome = heard === 'session' && reply.sentAt.mono > this.lostAt ? 'ask' : heard;
       if (outcome !== 'session' && outcome !== 'ask' && 'reason' in outcome && outcome.reason === 'aborted') {
         await this.release(grant).catch(this.onError);
       }
@@ -206,7 +216,7 @@ export class Locks {
     } catch (error) {
       // The first try was carried out under a session that has ended since, or what it got was lost before we heard of it.
       if (error instanceof Refusal && (error.code === 'CONFLICT' || error.code === 'STALE_FENCE')) return 'session';
-      if (mayBeOurs(error)) await this.release(grant).catch(() => {});
+      if (again || mayBeOurs(error)) await this.release(grant).catch(() => {});
       throw error;
     } finally {
       unlisten();

@@ -128,6 +128,23 @@ test.each(words)(
   },
 );
 
+test.each(words)(
+  '$what that waited is given back when it is asked for again and refused: it may have come meanwhile',
+  async (its) => {
+    const daemon = await fakeDaemon();
+    const sb = await clientOf(daemon);
+    daemon.on[its.back] = () => ({});
+    daemon.on[its.ask] = ({ params, peer }) =>
+      peer.number > 0 ? refuse('UNAVAILABLE', { retry: true }) : { ...params, state: 'waiting', place: 1 };
+    const ended = rejection(its.run(sb));
+    const { params } = await daemon.asked(its.ask);
+    await sb.ping();
+    daemon.peer.cut(); // and the holdings of the resume do not show it waiting any more
+    expect(await ended).toMatchObject({ code: 'UNAVAILABLE' });
+    expect(its.id((await daemon.asked(its.back)).params)).toBe(its.id(params));
+  },
+);
+
 test.each(words)('L19: $what whose handler has ended is given back again after a resume', async (its) => {
   const daemon = await fakeDaemon();
   const sb = await clientOf(daemon);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Signalbox } from '../../src/client/index.js';
-import { type Any, event, silence } from './fake-daemon.js';
+import { type Any, event, refuse, silence } from './fake-daemon.js';
 import { client, fakeDaemon, rejection, useRig } from './rig.js';
 
 useRig();
@@ -140,6 +140,30 @@ test.each(waits)('a $what that was granted to the session before is not begun un
   await its.run(sb, () => 'ran');
   expect(new Set(asked).size).toBe(2);
 });
+
+// The story: the same, but the request met the end of its session and was sent again under the next one, where it had to
+// wait. The news of the end was taken for one of that wait; another was begun, and the first was granted to nobody.
+test.each(waits)(
+  'a $what that waits under the next session, after it met the end of the one before, is waited for',
+  async (its) => {
+    const daemon = await fakeDaemon();
+    const sb = await client(daemon);
+    const asked: string[] = [];
+    daemon.on[its.ask] = ({ peer, id, params }) => {
+      asked.push(params.grant ?? params.reservation);
+      if (asked.length === 2) return { ...params, state: 'waiting', place: 1 };
+      if (asked.length > 2) return its.got(params);
+      const { error } = refuse('SESSION_LOST');
+      peer.send({ op: 'lost', kind: 'session', name: 's1', reason: 'revoked' }, { id, error });
+      return silence;
+    };
+    daemon.on['lock.release'] = () => ({});
+    daemon.on['limit.settle'] = () => ({});
+    await its.run(sb, () => 'ran');
+    expect(asked).toHaveLength(3);
+    expect(new Set(asked).size).toBe(1);
+  },
+);
 
 test('a once key that was begun by the session before is not acted under', async () => {
   const daemon = await fakeDaemon();
