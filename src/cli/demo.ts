@@ -13,8 +13,9 @@ import { agentsCount, disturb, type Stage, startAgents } from './demo/crew.js';
 import { Cut } from './demo/cut.js';
 import { completionOf, Llm } from './demo/llm.js';
 import { Rate } from './demo/rate.js';
-import { callRowsOf, differences, failures, type Report, rowsOf } from './demo/verdict.js';
+import { callRowsOf, differences, documentsLeast, failures, type Report, rowsOf } from './demo/verdict.js';
 import { types, Watcher } from './demo/watch.js';
+import { exit } from './exit.js';
 import { counted, print, printJson, printTable, say } from './output.js';
 
 /** It takes some eighty seconds; whatever hangs, it ends. */
@@ -24,6 +25,10 @@ const limitMs = 115_000;
  * short are closer together where they arrive than where they were granted; this much closer is still no 429.
  */
 const slack = 0.05;
+const usage = `signalbox demo [--documents n] [--think-ms n] [--rate n] [--minute-ms n] [--json]
+
+At least ${documentsLeast} documents go through a queue to agents that ask a model about each; the model answers 429 beyond --rate
+calls in --minute-ms, and takes --think-ms a call. With --url (and --token) it runs on a daemon that is there.`;
 const packageRoot = fileURLToPath(new URL('../../../', import.meta.url));
 
 /**
@@ -42,8 +47,13 @@ export async function demo(argv: readonly string[]): Promise<number> {
       rate: { type: 'string', default: '60' },
       'minute-ms': { type: 'string', default: '4000' },
       json: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
     },
   });
+  if (values.help) {
+    await print(usage);
+    return exit.ok;
+  }
   const roots = [join(packageRoot, 'node_modules'), packageRoot, '/usr/share/doc', '/usr/share/common-licenses'];
   const documents = findDocuments(roots, Number(values.documents));
   const cast = new Cast();

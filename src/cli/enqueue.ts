@@ -88,7 +88,8 @@ function optionsOf({ id, key, priority, delay, at, kind, tenant, attempts, timeo
 
 async function tell({ state, result, error }: TaskResult): Promise<void> {
   if (state === 'completed') await print(JSON.stringify(result ?? null));
-  else say(`the task is ${state}${error === undefined ? '' : `: ${error.message}`}`);
+  else if (final.has(state)) say(`the task is ${state}${error === undefined ? '' : `: ${error.message}`}`);
+  else say(`not ended in time: the task is ${state}`);
 }
 
 const final: ReadonlySet<string> = new Set(['completed', 'dead', 'cancelled', 'expired']);

@@ -42,6 +42,14 @@ export function durationMs(given: string): number {
   return Math.round(Number(number) * factor);
 }
 
+/** For options that are taken once: the last of two would win without a word. */
+export const once = (value: string, before: string | undefined): string => {
+  if (before === undefined) return value;
+  throw new InvalidArgumentError(
+    `it is given twice, ${JSON.stringify(before)} and ${JSON.stringify(value)}; one is taken`,
+  );
+};
+
 /** For options that may be given several times. */
 export const collect = (value: string, before: string[] = []): string[] => [...before, value];
 

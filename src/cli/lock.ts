@@ -116,6 +116,10 @@ async function breakLock(name: string, { reason, ...flags }: ConnectionFlags & {
 async function check(name: string, fence: number, flags: ConnectionFlags): Promise<number> {
   const answer = await withClient(flags, { session: false }, (client) => client.lock.check({ name, fence }));
   if (flags.json) await printJson(answer);
-  else await print(answer.valid ? 'valid' : `not valid; the last fence given is ${answer.current}`);
+  else await print(answer.valid ? 'valid' : `not valid; ${saidOf(answer.current)}`);
   return answer.valid ? exit.ok : exit.failure;
 }
+
+/** A fence is remembered for a minute after the last use of its lock. */
+const saidOf = (current: number): string =>
+  current === 0 ? 'nobody holds it, and no fence of it is remembered' : `the last fence given is ${current}`;

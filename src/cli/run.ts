@@ -5,9 +5,10 @@ import type { Command } from 'commander';
 import type { Lock } from '../client/index.js';
 import { spawnGuarded } from '../redis/guardian.js';
 import { type ConnectionFlags, connected, daemonUrl, open, tellStatus } from './connection.js';
+import { mustBeThere } from './executable.js';
 import { CliError, exit, type Outcome, wrongUsage } from './exit.js';
 import { type Held, hold, type Wanted } from './hold.js';
-import { collect, durationMs, pairs } from './input.js';
+import { collect, durationMs, once as onceOnly, pairs } from './input.js';
 import { kill, killOnAbort } from './kill.js';
 import { type LockFlags, lockFlags, lockOptionsOf } from './lock-flags.js';
 import { say, visible } from './output.js';
@@ -27,7 +28,7 @@ export function runCommand(program: Command, outcome: Outcome): void {
     )
     .argument('<command...>', 'behind --')
     .option('--lock <name>', 'hold this lock; several are taken in one step', collect)
-    .option('--limit <name>', 'hold a part of this limit, taken once the locks are held')
+    .option('--limit <name>', 'hold a part of this limit, taken once the locks are held', onceOnly)
     .option('--cost <dimension=amount>', 'which part; may be repeated (1 of concurrency, 1 of requests)', collect)
     .option(
       '--kill-after <duration>',
@@ -44,6 +45,7 @@ async function run(command: string, args: readonly string[], flags: Flags): Prom
   const { lock: locks = [], limit, json } = flags;
   if (locks.length === 0 && limit === undefined)
     throw wrongUsage('there is nothing to hold', 'name a lock: --lock <name>, or a limit: --limit <name>');
+  mustBeThere(command);
   const options = lockOptionsOf(flags, command);
   const part = partOf(flags);
   const client = await open(flags, { session: true, ...(json ? {} : { onStatus: tellStatus }) });

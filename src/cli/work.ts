@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { Closed, Signalbox, Task } from '../client/index.js';
 import { runChild } from './child.js';
 import { type ConnectionFlags, connected, daemonUrl, open, tellStatus } from './connection.js';
+import { mustBeThere } from './executable.js';
 import { exit, type Outcome } from './exit.js';
 import { durationMs, whole } from './input.js';
 import { printJson, say } from './output.js';
@@ -36,6 +37,7 @@ export function workCommand(program: Command, outcome: Outcome): void {
 
 async function work(queue: string, command: string, args: string[], flags: Flags): Promise<number> {
   const { concurrency, lease, stop: limitMs, killAfter: killAfterMs, rest: restMs } = flags;
+  mustBeThere(command);
   const client = await open(flags, { session: true, onStatus: flags.json ? () => {} : tellStatus });
   const env = { ...process.env, SIGNALBOX_URL: daemonUrl(flags).href };
   const running = new Set<Promise<unknown>>();

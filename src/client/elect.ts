@@ -39,7 +39,7 @@ export interface Elector {
 const standMs = 86_400_000;
 
 /**
- * Stands for leader under `name` again and again until the signal aborts: whoever holds the lock leads, and `lead` runs
+ * Stands for leader under `name` again and again until the signal aborts or the client is closed: whoever holds the lock leads, and `lead` runs
  * for as long as it does. A term ends when `lead` returns, too.
  */
 export async function elect({ lock }: Elector, name: string, options: ElectOptions, lead: Lead): Promise<void> {
@@ -50,11 +50,13 @@ export async function elect({ lock }: Elector, name: string, options: ElectOptio
       await lock(name, stand, ({ fence, signal: lost }: Lock) => lead({ term: fence, signal: lost }));
     } catch (error) {
       if (signal?.aborted) return;
-      const { name: kind, code } = error as { name?: string; code?: unknown };
+      const { name: kind, code, reason } = error as { name?: string; code?: unknown; reason?: string };
+      // The client was closed by its owner: that ends the standing like its signal does.
+      if ((kind === 'Ended' && reason === 'closed') || (kind === 'Closed' && code === 1000)) return;
       // A term that was lost, or a day of waiting, is no reason to give up.
-      if (kind === 'Ended' && (error as { reason?: string }).reason !== 'closed') continue;
+      if (kind === 'Ended') continue;
       if (code === 'HELD') continue;
-      if (!onError || kind === 'Closed' || kind === 'Ended') throw error;
+      if (!onError || kind === 'Closed') throw error;
       onError(error);
     }
   }

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startWorld, type World } from '../support/daemon.js';
 import type { Any, Wire } from '../support/wire.js';
@@ -158,6 +159,21 @@ test('run --limit: what is asked for wrongly is said with its remedy', async () 
   expect(part).toMatchObject({ code: 2, err: expect.stringContaining('--limit <name>') });
   const many = await cli(['run', '--limit', 'r5', '--cost', 'tokens=many', '--', 'true'], { env });
   expect(many).toMatchObject({ code: 2, err: expect.stringContaining('tokens=many') });
+  const twice = await cli(['run', '--limit', 'r5', '--limit', 'r6', '--', 'true'], { env });
+  expect(twice).toMatchObject({ code: 2, err: expect.stringContaining('given twice, "r5" and "r6"') });
   const unknown = await cli(['run', '--limit', 'nobody', '--', 'true'], { env });
   expect(unknown).toMatchObject({ code: 1, err: expect.stringContaining('NOT_FOUND') });
+});
+
+test.each([
+  ['run', '--lock', 'x'],
+  ['work', 'typo'],
+])('%s: a command that is not there is refused before anything is taken for it', async (...args) => {
+  const [verb] = args;
+  await agent.call('queue.enqueue', { queue: 'typo', tasks: [{ payload: 1, task: `typo-${verb}` }] });
+  for (const command of ['nosuchcommand', './nosuchcommand', fileURLToPath(import.meta.url)]) {
+    const { code, err } = await cli([...args, '--', command], { env });
+    expect([code, err]).toEqual([2, expect.stringContaining(`cannot run ${command}`)]);
+  }
+  expect(await agent.call('queue.get', { task: `typo-${verb}` })).toMatchObject({ state: 'ready', attempt: 0 });
 });
