@@ -38,8 +38,11 @@ function start(
       for (const look of watchers) look();
     });
   }
-  child.once('exit', () => {
-    children.delete(child);
+  let closed = false;
+  child.once('exit', () => children.delete(child));
+  // Its last lines may come after the exit.
+  child.once('close', () => {
+    closed = true;
     for (const look of watchers) look();
   });
   const until = (wanted: RegExp): Promise<RegExpExecArray> =>
@@ -49,8 +52,7 @@ function start(
         if (found) {
           watchers.delete(look);
           resolve(found);
-        } else if (child.exitCode !== null)
-          reject(new Error(`${command} ${args.join(' ')} ended with ${child.exitCode}:\n${text}`));
+        } else if (closed) reject(new Error(`${command} ${args.join(' ')} ended with ${child.exitCode}:\n${text}`));
       };
       watchers.add(look);
       look();

@@ -28,7 +28,7 @@ function child(queue: string, ttlMs: number, body: string): Child {
   const process_ = spawn(process.execPath, ['--input-type=module', '-e', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const exit = once(process_, 'exit');
+  const exit = once(process_, 'close'); // behind its last line
   const lines: string[] = [];
   const waiters = new Set<() => void>();
   createInterface({ input: process_.stdout! }).on('line', (line) => {

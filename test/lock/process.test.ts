@@ -54,7 +54,7 @@ function child(url: string, body: string): Child {
     ${body}
   `;
   const one = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const exit = once(one, 'exit');
+  const exit = once(one, 'close'); // behind its last line
   ends.push(async () => {
     one.kill('SIGKILL');
     await exit;

@@ -29,7 +29,8 @@ export class AgentProcess<Line extends Said> {
     this.#child = spawn(process.execPath, [program, url, name, String(ttlMs), JSON.stringify(rounds)], {
       stdio: ['pipe', 'pipe', 'pipe'],
     });
-    this.#exit = once(this.#child, 'exit');
+    // Not 'exit': its last lines may come after that.
+    this.#exit = once(this.#child, 'close');
     this.#child.stdin!.on('error', () => undefined);
     this.#child.stderr!.on('data', (data: Buffer) => {
       this.said = `${this.said}${data}`.slice(-4000);
