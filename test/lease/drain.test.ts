@@ -122,6 +122,7 @@ describe.concurrent('a drain', () => {
       .slice(0, 3)
       .map((wire) => wire.call('queue.claim', { queue, waitMs: 20_000 }).catch((error: Error) => error.message));
     await Promise.all(wires.slice(3).map((wire) => wire.call('queue.work', { queue, credit: 5, worker: 'w' })));
+    await Promise.all(wires.map((wire) => wire.call('ping'))); // all have asked, and found nothing
     const exit = terminate(daemon);
     await Promise.all(wires.map((wire) => wire.next(({ op }) => op === 'drain')));
     await producer.call('queue.enqueue', {
