@@ -38,7 +38,7 @@ type Run<Item, Result> = (items: Item[], more: boolean) => Promise<Result[]>;
 const shareMin = 16;
 
 /**
- * Joins what arrives in one turn of the event loop into one call, or into as many as may go at once. While `callsMax` calls are on their way, arrivals
+ * Joins what arrives in one turn of the event loop into one call, or into as many as may go, a turn apart. While `callsMax` calls are on their way, arrivals
  * wait: under load the batch grows by itself and a lone item waits for nobody.
  * Bounded by `itemsMax` and `bytesMax` a call (scripts must stay short; a lone larger item goes alone), and by `waitingMax`
  * items and `waitingBytesMax` in all, beyond which `add` rejects.
