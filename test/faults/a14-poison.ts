@@ -40,10 +40,8 @@ export const poison = scenario<Lengths>({
         worker.kill();
       }
       await clerk.until(() => true);
-      for (let i = 0; (await clerk.call('queue.get', { task: 'poison' })).state !== 'dead'; i++) {
-        check(i < 200, 'the poison is not dead after its third crash');
-        await new Promise((resolve) => setTimeout(resolve, graceMs / 4 + 20));
-      }
+      const { state } = await clerk.call('queue.result', { task: 'poison', waitMs: graceMs * 3 + 10_000 });
+      check(state === 'dead', `the poison is ${state} after its third crash`);
       const dead = await clerk.call('queue.get', { task: 'poison' });
       const story = dead.history.map(({ outcome, holder }: Any) => `${outcome} ${holder.agent}`);
       check(

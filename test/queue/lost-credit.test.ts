@@ -1,44 +1,23 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { startDaemon, type TestDaemon } from '../support/daemon.js';
-import { type FaultProxy, startProxy } from '../support/proxy.js';
-import { startRedis, type TestRedis } from '../support/redis.js';
+import { expect, test } from 'vitest';
 import { until } from '../support/until.js';
 import type { Any, Wire } from '../support/wire.js';
-import { checkAtRest } from './at-rest.js';
+import { nearAndFar } from './near-and-far.js';
 import { complete, fail, freshQueue, get, put, release } from './support.js';
 
 /** A worker's credit is free when its task has ended, however its daemon learns of it. `near` goes through the proxy. */
-let redis: TestRedis;
-let proxy: FaultProxy;
-let near: TestDaemon;
-let far: TestDaemon;
-let producer: Wire;
-beforeAll(async () => {
-  redis = await startRedis();
-  proxy = await startProxy(redis.path);
-  [near, far] = await Promise.all([startDaemon(`redis://127.0.0.1:${proxy.port}`), startDaemon(redis.path)]);
-  producer = await far.session({ ttlMs: 120_000 });
-});
-afterAll(async () => {
-  proxy.heal();
-  await checkAtRest(redis);
-  await Promise.all([near.stop(), far.stop()]);
-  await proxy.close();
-  await redis.stop();
-});
-afterEach(() => proxy.heal());
+const rig = nearAndFar();
 
 async function working(more: Any = {}): Promise<{ worker: Wire; queue: string; task: Any }> {
-  const worker = await near.session({ ttlMs: 60_000 });
+  const worker = await rig.near.session({ ttlMs: 60_000 });
   const queue = freshQueue();
   await worker.call('queue.work', { queue, credit: 1, worker: 'w' });
-  await put(producer, queue, { payload: 1, task: `${queue}/0`, ...more });
+  await put(rig.producer, queue, { payload: 1, task: `${queue}/0`, ...more });
   const [task] = await worker.tasksUntil(1);
   return { worker, queue, task };
 }
 
 async function getsAnother(worker: Wire, queue: string): Promise<void> {
-  await put(producer, queue, { payload: 1, task: `${queue}/next` });
+  await put(rig.producer, queue, { payload: 1, task: `${queue}/next` });
   const next = (await worker.tasksUntil(2, 5000))[1];
   expect(next.task).toBe(`${queue}/next`);
   expect(await complete(worker, next)).toEqual([{ state: 'completed' }]);
@@ -49,10 +28,10 @@ type End = keyof typeof ends;
 
 /** Redis ends the attempt, and nobody here hears of it. */
 async function endUnheard(worker: Wire, task: Any, end: End): Promise<void> {
-  const gone = proxy.swallowReply(task.task);
+  const gone = rig.proxy.swallowReply(task.task);
   const [outcome] = await Promise.allSettled([ends[end](worker, task), gone]);
   expect((outcome as Any).reason.code).toMatch(/^(TIMEOUT|UNAVAILABLE)$/);
-  expect((await get(producer, task.task)).state).not.toBe('active');
+  expect((await get(rig.producer, task.task)).state).not.toBe('active');
 }
 
 test.each(['complete', 'fail', 'release'] as const)(
@@ -60,11 +39,11 @@ test.each(['complete', 'fail', 'release'] as const)(
   async (end) => {
     const { worker, queue, task } = await working({ maxAttempts: 1 });
     // A task that is handed back comes again at once: it is its own next one.
-    if (end === 'release') await producer.call('queue.pause', { queue });
+    if (end === 'release') await rig.producer.call('queue.pause', { queue });
     await endUnheard(worker, task, end);
     if (end === 'release') {
-      await producer.call('queue.purge', { queue });
-      await producer.call('queue.unpause', { queue });
+      await rig.producer.call('queue.purge', { queue });
+      await rig.producer.call('queue.unpause', { queue });
     }
     await getsAnother(worker, queue);
   },
